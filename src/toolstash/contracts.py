@@ -1,0 +1,134 @@
+"""The frozen values that the layers hand to each other. Imports nothing from above.
+
+    Call            what goes down: a tool's name and raw arguments, and whose call it is
+    Outcome         what comes up: a value, or a refusal that the model can act on
+    Address         where a workspace lives: its space (a session, or the shared space) and its id
+    WorkspaceMeta   what is known of a stored workspace
+    WorkspaceRef    the notice that a model reads in place of the data
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+DataShape = Literal["list", "dict", "scalar"]
+
+SHARED_SPACE = "shared"
+"""The space of workspaces that belong to no session."""
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One tool call as it arrived: nothing in it has been checked yet.
+
+    `arguments` is a mapping, JSON text of an object, or None for no arguments.
+    """
+
+    tool: str
+    arguments: Any = None
+    session_id: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a call came to. `is_error` tells a refusal from a row that happens to have an `error` field."""
+
+    value: Any
+    is_error: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """A workspace's place: `space` is `SHARED_SPACE` or the 32 hex digits of a session."""
+
+    space: str
+    workspace_id: str
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceMeta:
+    """What is known of a workspace.
+
+    Times are Unix seconds by the store's clock; `ttl` is in seconds, None for a workspace that stays.
+    `item_count` is rows for a list, top-level keys for a dict, 1 for a scalar. `chars` is the length in
+    code points of the text, or of the rows as JSON. `version` changes with every write and never returns.
+    """
+
+    workspace_id: str
+    workspace_type: str
+    data_shape: DataShape = "list"
+    producer_fn: str = ""
+    producer_kwargs: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    extra: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    ttl: float | None = None
+    session_id: str | None = None
+    lineage: tuple[str, ...] = ()
+    item_count: int = 0
+    chars: int = 0
+    version: str = ""
+    created_at: float = 0.0
+    last_accessed_at: float = 0.0
+
+    @property
+    def expires_at(self) -> float | None:
+        """When the workspace goes, in Unix seconds; None if it stays."""
+        return None if self.ttl is None else self.created_at + self.ttl
+
+    @property
+    def is_expired(self) -> bool:
+        """Whether the time to live is over by this machine's clock."""
+        return self.expires_at is not None and time.time() > self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceRef:
+    """A stored workspace described for a model: `to_dict()` is the notice, `to_compact()` one line."""
+
+    workspace_id: str
+    workspace_type: str
+    item_count: int
+    data_shape: DataShape
+    chars: int
+    message: str = ""
+    status: str = "workspace_ready"
+    producer_fn: str = ""
+    item_schema: Mapping[str, Any] | None = None
+    preview: Any = None
+    available_tools: Sequence[str] = ()
+    next_steps: Sequence[str] = ()
+    expires_in_seconds: float | None = None
+    metadata: Mapping[str, Any] = field(default_factory=dict[str, Any])
+
+    @property
+    def sample_fields(self) -> list[str]:
+        """Names of the fields that the schema lists."""
+        return list((self.item_schema or {}).get("properties", {}))
+
+    def to_dict(self) -> dict[str, Any]:
+        """The notice as the model reads it; parts with nothing to say are left out."""
+        notice: dict[str, Any] = {
+            "status": self.status,
+            "workspace_id": self.workspace_id,
+            "workspace_type": self.workspace_type,
+            "item_count": self.item_count,
+            "data_shape": self.data_shape,
+            "chars": self.chars,
+            "message": self.message,
+        }
+        optional = {
+            "item_schema": self.item_schema,
+            "preview": self.preview,
+            "available_tools": list(self.available_tools),
+            "next_steps": list(self.next_steps),
+            "expires_in_seconds": self.expires_in_seconds,
+            "metadata": dict(self.metadata),
+        }
+        return notice | {key: part for key, part in optional.items() if part not in (None, [], {}, "")}
+
+    def to_compact(self) -> str:
+        """One line: status, id, size and tools."""
+        tools = ", ".join(tool.partition("(")[0] for tool in self.available_tools)
+        return f"{self.status} | id={self.workspace_id} | {self.item_count} items | tools: {tools}"

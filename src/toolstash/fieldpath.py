@@ -1,0 +1,48 @@
+r"""Reads a dotted path in a JSON value: `author.name`, `tags.0`, and `dot\.key` for a key with a dot in it."""
+
+from __future__ import annotations
+
+import re
+from typing import Any, Final
+
+MISSING: Final[Any] = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
+"""What `read_path` returns where nothing is: not the same as a null that is there."""
+
+_SEGMENT = re.compile(r"(?:\\.|[^.\\]|\\$)*", re.DOTALL)
+
+
+def split_path(path: str) -> list[str]:
+    r"""The segments of a path. A backslash takes the next character as it is: `a\.b.c` → `["a.b", "c"]`."""
+    if "\\" not in path:
+        return path.split(".")
+    segments: list[str] = []
+    position = 0
+    while True:
+        match = _SEGMENT.match(path, position)
+        assert match is not None
+        segments.append(re.sub(r"\\(.)", r"\1", match.group(), flags=re.DOTALL))
+        if match.end() >= len(path):
+            return segments
+        position = match.end() + 1
+
+
+def read_path(value: Any, path: str) -> Any:
+    """The value at `path`, or `MISSING`. A key spelt exactly like the whole path wins over the path."""
+    if isinstance(value, dict) and path in value:
+        return value[path]  # pyright: ignore[reportUnknownVariableType]
+    return read_segments(value, split_path(path))
+
+
+def read_segments(value: Any, segments: list[str]) -> Any:
+    """The value reached by following `segments` through dicts and list positions, or `MISSING`."""
+    for segment in segments:
+        if isinstance(value, dict):
+            value = value.get(segment, MISSING)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
+        elif isinstance(value, list) and segment.isascii() and segment.isdigit():
+            position = int(segment) if len(segment) < 12 else len(value)  # pyright: ignore[reportUnknownArgumentType]
+            value = value[position] if position < len(value) else MISSING  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
+        else:
+            return MISSING
+        if value is MISSING:
+            return MISSING
+    return value  # pyright: ignore[reportUnknownVariableType]

@@ -1,0 +1,56 @@
+"""The settings of one store or Ctx. The only file that reads the environment."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+DEFAULT_URL = "embedded:"
+DEFAULT_PREFIX = "toolstash"
+
+
+@dataclass(frozen=True, slots=True)
+class Settings:
+    """Where the data is and how long to wait for it.
+
+    Attributes:
+        url: Where the store is (`redis://…`, `unix://…`, `embedded:`, `memory:`, …).
+        prefix: What every key starts with.
+        max_connections: Connections per process and event loop.
+        wait_seconds: How long a call waits for a free connection.
+        command_timeout_seconds: How long one command may take, connecting included.
+    """
+
+    url: str = DEFAULT_URL
+    prefix: str = DEFAULT_PREFIX
+    max_connections: int = 64
+    wait_seconds: float = 5.0
+    command_timeout_seconds: float = 5.0
+
+    def __post_init__(self) -> None:
+        if self.max_connections < 1:
+            raise ValueError(f"max_connections must be at least 1, not {self.max_connections}")
+        for name in ("wait_seconds", "command_timeout_seconds"):
+            if not getattr(self, name) > 0:
+                raise ValueError(f"{name} must be above 0 seconds, not {getattr(self, name)}")
+
+    @classmethod
+    def from_environment(
+        cls,
+        *,
+        url: str | None = None,
+        prefix: str | None = None,
+        max_connections: int = 64,
+        wait_seconds: float = 5.0,
+        command_timeout_seconds: float = 5.0,
+        environment: Mapping[str, str] = os.environ,
+    ) -> Settings:
+        """What is given, then `TOOLSTASH_URL` and `TOOLSTASH_PREFIX`, then the defaults."""
+        return cls(
+            url=url or environment.get("TOOLSTASH_URL") or DEFAULT_URL,
+            prefix=prefix or environment.get("TOOLSTASH_PREFIX") or DEFAULT_PREFIX,
+            max_connections=max_connections,
+            wait_seconds=wait_seconds,
+            command_timeout_seconds=command_timeout_seconds,
+        )
