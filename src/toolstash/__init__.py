@@ -1,1 +1,113 @@
-"""toolstash keeps large tool results out of a model's context and in Redis."""
+"""toolstash keeps large tool results out of a model's context and in Redis, where every worker can query them.
+
+    Ctx                 registers producers and tools, runs calls (`Forge` is another name for it)
+    ToolSet             tools that explore a workspace; BoundToolSet: the same with the workspace filled in
+    RedisStore          workspaces on a server that all workers share; MemoryStore: in this process
+    BaseStore           what a store is, to write another one
+    WorkspaceMeta       what is known of a workspace; WorkspaceRef: the notice that a model reads
+    current_session     the session that is active here; session_scope: makes one active
+
+Errors are in `toolstash.errors`, all under `ToolstashError`. Names load on first use: the import itself is light.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from toolstash.contracts import WorkspaceMeta, WorkspaceRef
+    from toolstash.errors import (
+        InvalidArgumentError,
+        PayloadTooLargeError,
+        PipelineError,
+        QuotaExceededError,
+        SessionRequiredError,
+        StoreUnavailableError,
+        ToolstashError,
+        UnstorableValueError,
+        VersionConflictError,
+        WorkspaceConflictError,
+        WorkspaceExpiredError,
+        WorkspaceNotFoundError,
+        WorkspaceShapeMismatchError,
+        WorkspaceTypeMismatchError,
+    )
+    from toolstash.store.base import BaseStore
+    from toolstash.store.memory_store import MemoryStore
+    from toolstash.store.redis_store import RedisStore
+    from toolstash.store.session import current_session, session_scope
+    from toolstash.tools.ctx import Ctx
+    from toolstash.tools.ctx import Ctx as Forge
+    from toolstash.tools.toolset import BoundToolSet, ToolSet
+
+_HOMES = {
+    "toolstash.contracts": ("WorkspaceMeta", "WorkspaceRef"),
+    "toolstash.errors": (
+        "InvalidArgumentError",
+        "PayloadTooLargeError",
+        "PipelineError",
+        "QuotaExceededError",
+        "SessionRequiredError",
+        "StoreUnavailableError",
+        "ToolstashError",
+        "UnstorableValueError",
+        "VersionConflictError",
+        "WorkspaceConflictError",
+        "WorkspaceExpiredError",
+        "WorkspaceNotFoundError",
+        "WorkspaceShapeMismatchError",
+        "WorkspaceTypeMismatchError",
+    ),
+    "toolstash.store.base": ("BaseStore",),
+    "toolstash.store.memory_store": ("MemoryStore",),
+    "toolstash.store.redis_store": ("RedisStore",),
+    "toolstash.store.session": ("current_session", "session_scope"),
+    "toolstash.tools.ctx": ("Ctx",),
+    "toolstash.tools.toolset": ("BoundToolSet", "ToolSet"),
+}
+_home_of = {name: home for home, names in _HOMES.items() for name in names}
+
+__all__ = [
+    "BaseStore",
+    "BoundToolSet",
+    "Ctx",
+    "Forge",
+    "InvalidArgumentError",
+    "MemoryStore",
+    "PayloadTooLargeError",
+    "PipelineError",
+    "QuotaExceededError",
+    "RedisStore",
+    "SessionRequiredError",
+    "StoreUnavailableError",
+    "ToolSet",
+    "ToolstashError",
+    "UnstorableValueError",
+    "VersionConflictError",
+    "WorkspaceConflictError",
+    "WorkspaceExpiredError",
+    "WorkspaceMeta",
+    "WorkspaceNotFoundError",
+    "WorkspaceRef",
+    "WorkspaceShapeMismatchError",
+    "WorkspaceTypeMismatchError",
+    "current_session",
+    "session_scope",
+]
+
+
+def __getattr__(name: str) -> Any:
+    if name == "Forge":
+        return __getattr__("Ctx")
+    try:
+        home = _home_of[name]
+    except KeyError:
+        raise AttributeError(f"module 'toolstash' has no attribute '{name}'") from None
+    value = getattr(import_module(home), name)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

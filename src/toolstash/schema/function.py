@@ -1,0 +1,157 @@
+"""A function as a tool: its name, its text, and its parameters with their schemas and converters."""
+
+from __future__ import annotations
+
+import copy
+import inspect
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any, Final
+
+from toolstash.schema.annotations import as_choice, type_name
+from toolstash.schema.converters import converter_of
+from toolstash.schema.docstrings import DocText, read_docstring
+from toolstash.schema.hints import json_schema_of
+from toolstash.schema.resolve import function_behind, resolved_hints
+from toolstash.schema.wording import STANDARD_DESCRIPTIONS
+
+_VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+@dataclass(frozen=True, slots=True)
+class Parameter:
+    """One parameter that a model fills in.
+
+    Attributes:
+        name: As in the function.
+        annotation: Resolved; `Any` where there is none or it could not be resolved.
+        schema: The complete JSON Schema, with description and default.
+        required: Whether the function has no default for it.
+        default: The function's default; None when it is required.
+        description: The text in the schema; may be empty.
+        type_name: The annotation for people, such as `int` or `list[str]`.
+        convert: JSON value → argument; raises `Mismatch`. Built once, here.
+    """
+
+    name: str
+    annotation: Any
+    schema: Mapping[str, Any]
+    required: bool = True
+    default: Any = None
+    description: str = ""
+    type_name: str = field(init=False, repr=False, compare=False)
+    convert: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "type_name", type_name(self.annotation))
+        object.__setattr__(self, "convert", converter_of(self.annotation).convert)
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionSchema:
+    """What a model is told of a function. The same function gives the same bytes in every process.
+
+    Attributes:
+        name: The tool's name.
+        description: The docstring without its sections on parameters and results, then the note.
+        summary: The docstring's first paragraph on one line.
+        parameters: In the function's order, hidden and variadic ones left out.
+    """
+
+    name: str
+    description: str
+    summary: str
+    parameters: tuple[Parameter, ...]
+
+    @classmethod
+    def of(
+        cls,
+        function: Callable[..., Any],
+        *,
+        name: str | None = None,
+        hidden: Collection[str] = (),
+        schema_extra: Mapping[str, Mapping[str, Any]] | None = None,
+        note: str = "",
+    ) -> FunctionSchema:
+        """Reads a function, sync or async, a method, a partial or a callable object.
+
+        Args:
+            function: Its hints may be text; its docstring Google, Sphinx or NumPy style.
+            name: The function's own name if None.
+            hidden: Parameters that the model never sees.
+            schema_extra: Parameter name → keys that are laid over its schema.
+            note: A paragraph that ends the description.
+
+        Raises:
+            ValueError: `schema_extra` names a parameter that the tool does not have.
+        """
+        name = name or _name_of(function)
+        text = read_docstring(function)
+        extra = schema_extra or {}
+        shown = [p for p in _signature(function) if p.name not in hidden and p.kind not in _VARIADIC]
+        _refuse_unknown(extra, [parameter.name for parameter in shown], name)
+        hints = resolved_hints(function)
+        parameters = [_parameter(p, hints.get(p.name, Any), text, extra.get(p.name, {})) for p in shown]
+        summary = text.summary or f"{name.replace('_', ' ').strip().capitalize()}."
+        description = "\n\n".join(filter(None, (text.description or summary, note.strip())))
+        return cls(name, description, summary, tuple(parameters))
+
+    def to_openai(
+        self, *, enums: Mapping[str, Sequence[Any]] | None = None, leave_out: Collection[str] = ()
+    ) -> dict[str, Any]:
+        """The schema in OpenAI's function form, a new dict every time.
+
+        Args:
+            enums: Parameter name → the only values it may take. Names that the tool lacks are ignored.
+            leave_out: Parameters that are not shown.
+        """
+        shown = [parameter for parameter in self.parameters if parameter.name not in leave_out]
+        properties = {parameter.name: copy.deepcopy(dict(parameter.schema)) for parameter in shown}
+        for name, values in (enums or {}).items():
+            if name in properties:
+                properties[name]["enum"] = list(values)
+        parameters = {
+            "type": "object",
+            "properties": properties,
+            "required": [parameter.name for parameter in shown if parameter.required],
+        }
+        function = {"name": self.name, "description": self.description, "parameters": parameters}
+        return {"type": "function", "function": function}
+
+
+def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    return list(inspect.signature(function).parameters.values())
+
+
+def _name_of(function: Callable[..., Any]) -> str:
+    behind = function_behind(function)
+    return behind.__name__ if behind.__name__ != "__call__" else type(function).__name__
+
+
+def _refuse_unknown(extra: Mapping[str, Any], known: list[str], function_name: str) -> None:
+    unknown = [name for name in extra if name not in known]
+    if unknown:
+        raise ValueError(
+            f"schema_extra of {function_name!r} names {', '.join(map(repr, unknown))}, "
+            f"but its parameters are: {', '.join(known) or 'none'}"
+        )
+
+
+def _parameter(given: inspect.Parameter, annotation: Any, text: DocText, extra: Mapping[str, Any]) -> Parameter:
+    required = given.default is inspect.Parameter.empty
+    schema = json_schema_of(annotation)
+    description = (
+        text.parameters.get(given.name) or schema.get("description") or STANDARD_DESCRIPTIONS.get(given.name, "")
+    )
+    schema = schema | ({"description": description} if description else {}) | _default_of(given) | dict(extra)
+    return Parameter(
+        given.name, annotation, schema, required, None if required else given.default, schema.get("description", "")
+    )
+
+
+def _default_of(given: inspect.Parameter) -> dict[str, Any]:
+    """The default, where it is a JSON scalar; an Enum member counts as its value."""
+    default: Any = as_choice(given.default) if isinstance(given.default, Enum) else given.default
+    is_finite = not isinstance(default, float) or default - default == 0
+    return {"default": default} if type(default) in (str, int, float, bool) and is_finite else {}

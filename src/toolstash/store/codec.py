@@ -1,0 +1,91 @@
+"""Rows as JSON bytes and back.
+
+orjson does the work. A row that it cannot keep exactly (integers beyond 64 bits, lone surrogates) goes through the
+standard json module with ASCII escapes, and the workspace is marked so that it is read back the same way: orjson
+would read 2^64 as a float.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import orjson
+
+from toolstash.store.values import Normalizer, count_non_finite, unwrap
+
+Codec = Literal["orjson", "json"]
+
+_OPTIONS = orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_DATACLASS
+
+
+@dataclass(slots=True)
+class Tally:
+    """What was learned while encoding. `bytes` and `chars` are of the JSON documents, `chars` in code points."""
+
+    bytes: int = 0
+    chars: int = 0
+    largest: int = 0
+    non_finite: int = 0
+    codec: Codec = "orjson"
+
+    def weigh(self, document: bytes) -> None:
+        """Counts one document."""
+        size = len(document)
+        self.bytes += size
+        self.chars += size if document.isascii() else len(document.decode())
+        if size > self.largest:
+            self.largest = size
+
+
+def encode(value: Any, tally: Tally, *, row: int | None = None) -> bytes:
+    """One value as JSON, counted in `tally`.
+
+    Raises:
+        UnstorableValueError: It has no JSON form; names `row` and the field.
+    """
+    try:
+        document = orjson.dumps(value, unwrap, _OPTIONS)
+    except (orjson.JSONEncodeError, RecursionError):
+        document = _encode_slowly(value, tally, row)
+    else:
+        if b"null" in document:
+            tally.non_finite += count_non_finite(value)
+    tally.weigh(document)
+    return document
+
+
+def _encode_slowly(value: Any, tally: Tally, row: int | None) -> bytes:
+    normalizer = Normalizer(row)
+    plain = normalizer.normalize(value)
+    tally.non_finite += normalizer.non_finite
+    try:
+        return orjson.dumps(plain)
+    except orjson.JSONEncodeError:
+        tally.codec = "json"
+        return json.dumps(plain, ensure_ascii=True, allow_nan=False, separators=(",", ":")).encode("ascii")
+
+
+def decode(document: bytes, codec: Codec) -> Any:
+    """The value that `encode` made the document of."""
+    return orjson.loads(document) if codec == "orjson" else json.loads(document)
+
+
+def decode_all(documents: Iterable[bytes], codec: Codec) -> list[Any]:
+    """The values of many documents."""
+    loads = orjson.loads if codec == "orjson" else json.loads
+    return [loads(document) for document in documents]
+
+
+def pack(value: Any) -> bytes:
+    """Any storable value as one document that knows its own codec; equal values give equal bytes."""
+    tally = Tally()
+    document = encode(value, tally)
+    return (b"j" if tally.codec == "json" else b"o") + document
+
+
+def unpack(document: bytes) -> Any:
+    """The value that `pack` made the document of."""
+    return decode(document[1:], "json" if document[:1] == b"j" else "orjson")

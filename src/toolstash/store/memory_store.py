@@ -1,0 +1,262 @@
+"""Workspaces in this process: for unit tests, and the reference that the Redis store is compared with.
+
+Rows are kept encoded, as in Redis, so that nobody's list is aliased and every value comes back in its JSON form.
+"""
+
+from __future__ import annotations
+
+import builtins
+import threading
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from dataclasses import replace as with_changes
+from typing import Any
+
+from toolstash.contracts import Address, WorkspaceMeta
+from toolstash.errors import WorkspaceNotFoundError
+from toolstash.store import refusals
+from toolstash.store.base import (
+    Append,
+    BaseStore,
+    Change,
+    Delete,
+    Patch,
+    Quota,
+    Reading,
+    Replaced,
+    ReplaceRule,
+)
+from toolstash.store.codec import Codec, Tally, decode, encode
+from toolstash.store.cpu import on_cpu
+from toolstash.store.payload import Limits, Payload
+from toolstash.wire import keys as layout
+
+
+@dataclass
+class _Workspace:
+    meta: WorkspaceMeta
+    payload: Payload
+    documents: list[bytes]
+    codec: Codec
+    revision: int = 0
+
+    @property
+    def bytes(self) -> int:
+        return sum(map(len, self.documents))
+
+    def documents_between(self, start: int, stop: int | None) -> list[bytes]:
+        if self.payload.kind == "fields":
+            return self.documents[2 * start : None if stop is None else 2 * stop]
+        return self.documents[start:stop]
+
+
+@dataclass
+class _Space:
+    live: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
+    gone: dict[str, str] = field(default_factory=dict[str, str])
+    swept: list[str] = field(default_factory=list[str])
+
+
+class MemoryStore(BaseStore):
+    """Workspaces of one process, gone with it.
+
+    Args:
+        max_workspaces: How many a session may hold; above it the least recently used one goes. None: no bound.
+    """
+
+    note_when_missing = "This store is in the memory of one process: workspaces of others are not in it."
+
+    def __init__(self, max_workspaces: int | None = None) -> None:
+        if max_workspaces is not None and max_workspaces < 1:
+            raise ValueError(f"max_workspaces must be at least 1, not {max_workspaces}")
+        self._max_workspaces = max_workspaces
+        self._spaces: dict[str, _Space] = {}
+        self._lock = threading.Lock()
+
+    async def replace(
+        self,
+        meta: WorkspaceMeta,
+        payload: Payload,
+        replace_if: ReplaceRule | None = None,
+        *,
+        quota: Quota = Quota(),
+    ) -> Replaced:
+        documents: list[bytes] = []
+        async for chunk in payload.chunks():
+            documents += chunk.documents
+        now = time.time()
+        stored = with_changes(
+            meta,
+            data_shape=payload.shape,
+            item_count=payload.count,
+            chars=payload.tally.chars,
+            version=f"{layout.new_generation()}.0",
+            created_at=now,
+            last_accessed_at=now,
+        )
+        workspace = _Workspace(stored, payload, documents, payload.tally.codec)
+        with self._lock:
+            space = self._space(layout.space_of_session(meta.session_id))
+            old = space.live.get(meta.workspace_id)
+            if old is not None and replace_if is not None and not _allows(replace_if, old.meta):
+                raise refusals.conflict(meta, old.meta.workspace_type, old.meta.producer_fn)
+            if quota.max_bytes is not None and workspace.bytes > quota.max_bytes:
+                raise refusals.over_quota(quota.max_bytes)
+            space.live.pop(meta.workspace_id, None)
+            space.live[meta.workspace_id] = workspace
+            space.gone[meta.workspace_id] = meta.producer_fn
+            return Replaced(stored, self._make_room(space, meta.workspace_id, quota))
+
+    def _make_room(self, space: _Space, newest: str, quota: Quota) -> list[str]:
+        dropped: list[str] = []
+
+        def drop(name: str) -> None:
+            del space.live[name]
+            space.gone.pop(name, None)
+            dropped.append(name)
+
+        while len(space.live) > (self._max_workspaces or len(space.live)):
+            others = [item for item in space.live.items() if item[0] != newest]
+            drop(min(others, key=lambda item: item[1].meta.last_accessed_at)[0])
+        for name in [name for name in space.live if name != newest]:
+            total = sum(workspace.bytes for workspace in space.live.values())
+            enough_places = len(space.live) <= (quota.max_workspaces or len(space.live))
+            if enough_places and total <= (total if quota.max_bytes is None else quota.max_bytes):
+                break
+            drop(name)
+        return dropped
+
+    async def read(self, at: Address, start: int = 0, stop: int | None = None) -> Reading:
+        with self._lock:
+            workspace = self._live(at)
+            if workspace.payload.kind == "text":
+                last = None if stop is None else -(-stop // layout.PIECE_CHARS)
+                documents = workspace.documents[start // layout.PIECE_CHARS : last]
+            else:
+                documents = workspace.documents_between(start, stop)
+            meta, kind, codec = workspace.meta, workspace.payload.kind, workspace.codec
+            if kind == "value":
+                documents = workspace.documents
+        values = [decode(document, codec) for document in documents]
+        if kind == "rows":
+            return Reading(meta, values)
+        if kind == "fields":
+            return Reading(meta, dict(zip(values[::2], values[1::2], strict=True)))
+        if kind == "value":
+            return Reading(meta, values[0])
+        offset = start % layout.PIECE_CHARS
+        text = "".join(values)
+        return Reading(meta, text[offset:] if stop is None else text[offset : offset + max(0, stop - start)])
+
+    async def mutate(self, at: Address, change: Change, expected_version: str | None = None) -> WorkspaceMeta:
+        tally = Tally()
+        encoded = await on_cpu(lambda: _encoded(change, tally))
+        with self._lock:
+            workspace = self._live(at)
+            refusals.require_list(workspace.meta)
+            if expected_version is not None and expected_version != workspace.meta.version:
+                raise refusals.wrong_version(at, workspace.meta.version)
+            documents = _changed(workspace, change, encoded, tally)
+            limits = Limits() if isinstance(change, Delete) else change.limits
+            limits.check(len(documents) if isinstance(change, Append) else 0, sum(map(len, documents)))
+            workspace.documents = documents
+            workspace.revision += 1
+            if tally.codec == "json":
+                workspace.codec = "json"
+            generation = workspace.meta.version.partition(".")[0]
+            workspace.meta = with_changes(
+                workspace.meta,
+                item_count=len(documents),
+                chars=sum(len(document.decode()) for document in documents),
+                version=f"{generation}.{workspace.revision}",
+            )
+            return workspace.meta
+
+    async def drop(self, at: Address) -> bool:
+        with self._lock:
+            space = self._space(at.space)
+            self._expire(space)
+            space.gone.pop(at.workspace_id, None)
+            return space.live.pop(at.workspace_id, None) is not None
+
+    async def list(
+        self, spaces: Sequence[str] | None = None, workspace_type: str | None = None
+    ) -> builtins.list[Address]:
+        with self._lock:
+            found: list[tuple[float, Address]] = []
+            for name in self._spaces if spaces is None else spaces:
+                space = self._space(name)
+                self._expire(space)
+                found += [
+                    (workspace.meta.created_at, Address(name, workspace_id))
+                    for workspace_id, workspace in space.live.items()
+                    if workspace_type in (None, workspace.meta.workspace_type)
+                ]
+        return [address for _, address in sorted(found, key=lambda pair: pair[0])]
+
+    async def find_space(self, label: str) -> str | None:
+        return next((space for space in self._spaces if layout.label_of(space) == label), None)
+
+    async def sweep_expired(self) -> builtins.list[str]:
+        visible = self.visible_spaces()
+        swept: list[str] = []
+        with self._lock:
+            for name in [*self._spaces] if visible is None else visible[:1]:
+                space = self._space(name)
+                self._expire(space)
+                swept += space.swept
+                space.swept = []
+        return swept
+
+    def _space(self, name: str) -> _Space:
+        return self._spaces.setdefault(name, _Space())
+
+    def _expire(self, space: _Space) -> None:
+        for name in [name for name, workspace in space.live.items() if workspace.meta.is_expired]:
+            del space.live[name]
+            space.swept.append(name)
+
+    def _live(self, at: Address) -> _Workspace:
+        space = self._space(at.space)
+        self._expire(space)
+        workspace = space.live.get(at.workspace_id)
+        if workspace is None:
+            raise self._absent(at, space)
+        workspace.meta = with_changes(workspace.meta, last_accessed_at=time.time())
+        return workspace
+
+    def _absent(self, at: Address, space: _Space) -> WorkspaceNotFoundError:
+        if at.workspace_id in space.gone:
+            return refusals.expired(at, space.gone[at.workspace_id])
+        return self.missing(at.workspace_id)
+
+
+def _allows(rule: ReplaceRule, held: WorkspaceMeta) -> bool:
+    return held.workspace_type == rule.workspace_type and held.producer_fn in rule.producers
+
+
+def _encoded(change: Change, tally: Tally) -> list[bytes]:
+    if isinstance(change, Append):
+        return [encode(row, tally, row=place) for place, row in enumerate(change.rows)]
+    return [] if isinstance(change, Delete | Patch) else [encode(change.row, tally, row=change.index)]
+
+
+def _changed(workspace: _Workspace, change: Change, encoded: list[bytes], tally: Tally) -> list[bytes]:
+    documents = [*workspace.documents]
+    indices = [] if isinstance(change, Append) else change.indices if isinstance(change, Delete) else [change.index]
+    for index in indices:
+        if not 0 <= index < len(documents):
+            raise refusals.no_such_index(index, len(documents))
+    if isinstance(change, Append):
+        return documents + encoded
+    if isinstance(change, Delete):
+        removed = set(indices)
+        return [document for place, document in enumerate(documents) if place not in removed]
+    if isinstance(change, Patch):
+        row: Any = decode(documents[change.index], workspace.codec)
+        if not isinstance(row, dict):
+            raise refusals.not_an_object(change.index)
+        encoded = [encode(row | dict(change.fields), tally, row=change.index)]  # pyright: ignore[reportUnknownArgumentType]
+    documents[change.index] = encoded[0]
+    return documents

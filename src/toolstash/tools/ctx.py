@@ -1,0 +1,459 @@
+"""`Ctx`: registers producers and tools, runs calls, and keeps the store."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import inspect
+import logging
+import threading
+from collections.abc import Callable, Generator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from contextvars import ContextVar
+from dataclasses import replace as with_changes
+from types import TracebackType
+from typing import Any, ParamSpec, Self
+
+from toolstash.blocking import AsyncTool, Blocking, run_blocking
+from toolstash.contracts import Call, WorkspaceMeta, WorkspaceRef
+from toolstash.errors import SessionRequiredError
+from toolstash.schema.function import FunctionSchema
+from toolstash.schema.infer import item_schema_of
+from toolstash.schema.names import tool_name
+from toolstash.store.base import BaseStore, Quota, ReplaceRule
+from toolstash.store.cpu import on_cpu
+from toolstash.store.factory import store_of
+from toolstash.store.payload import Limits, Payload
+from toolstash.store.session import current_session, session_scope
+from toolstash.tools.bound import json_chars
+from toolstash.tools.dispatch import dispatch
+from toolstash.tools.notice import ToolListing, build_ref
+from toolstash.tools.producer import PIPELINE_PRODUCER, Key, Producer, check_key, materialize, public_arguments
+from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
+
+P = ParamSpec("P")
+logger = logging.getLogger("toolstash")
+
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "<the Ctx's>"
+
+
+UNSET: Any = _Unset()
+_in_call: ContextVar[bool] = ContextVar("toolstash_in_call", default=False)
+
+
+class Ctx:
+    """Keeps large tool results in a store and gives a model notices and tools in their place.
+
+    Args:
+        store: A store, or the URL of one. None: `TOOLSTASH_URL`, else a private embedded server.
+        default_ttl: Seconds that a workspace lives, counted from storing. None: until dropped.
+        default_notify: Whether producers return the notice as a dict (True) or a `WorkspaceRef`.
+        max_items: Rows (or keys) of one workspace. None: no bound.
+        max_bytes: Bytes of one workspace as encoded. None: no bound.
+        max_result_chars: Characters of the JSON of one dispatched result. None: no bound.
+        safe: Whether exceptions of producers come back from a dispatch as values.
+        prefix: What every key in Redis starts with. None: `TOOLSTASH_PREFIX`, else "toolstash".
+        inline_below_chars: Results below this many characters of JSON are returned as they are. 0: never.
+        require_session: Whether a call without a session is refused, as a server wants it.
+        max_workspaces_per_session: The oldest make room above it. None: no bound.
+        max_bytes_per_session: The oldest make room above it. None: no bound.
+
+    Raises:
+        ValueError: An option is out of range, or the URL or prefix cannot be used.
+    """
+
+    def __init__(
+        self,
+        store: BaseStore | str | None = None,
+        *,
+        default_ttl: float | None = None,
+        default_notify: bool = True,
+        max_items: int | None = None,
+        max_bytes: int | None = 256_000_000,
+        max_result_chars: int | None = 60_000,
+        safe: bool = True,
+        prefix: str | None = None,
+        inline_below_chars: int = 0,
+        require_session: bool = False,
+        max_workspaces_per_session: int | None = None,
+        max_bytes_per_session: int | None = None,
+    ) -> None:
+        _check_options(default_ttl, inline_below_chars, max_items=max_items, max_bytes=max_bytes)
+        _check_options(None, 0, workspaces=max_workspaces_per_session, session_bytes=max_bytes_per_session)
+        if max_result_chars is not None and max_result_chars < 500:
+            raise ValueError(f"max_result_chars must be at least 500, not {max_result_chars}")
+        self._owns_store = not isinstance(store, BaseStore)
+        self.store: BaseStore = store if isinstance(store, BaseStore) else store_of(store, prefix)
+        self.max_result_chars = max_result_chars
+        self.require_session = require_session
+        self.entries: dict[str, ToolEntry] = {}
+        self._safe = safe
+        self._default_ttl = default_ttl
+        self._default_notify = default_notify
+        self._inline_below_chars = inline_below_chars
+        self._limits = Limits(max_items, max_bytes)
+        self._quota = Quota(max_workspaces_per_session, max_bytes_per_session)
+        self._toolsets: dict[str, ToolSet] = {}
+        self._producers: dict[str, Producer] = {}
+        self._lock = threading.Lock()
+        self._running = 0
+        self._idle: concurrent.futures.Future[None] | None = None
+
+    # Registering
+
+    def producer(
+        self,
+        *,
+        workspace_type: str,
+        toolsets: ToolSet | ToolSetSpec | Sequence[ToolSet | ToolSetSpec] | None = None,
+        key: Key | None = None,
+        transform: Callable[[Any], Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        ttl: float | None = UNSET,
+        notify: bool | None = None,
+    ) -> Callable[[Callable[P, Any]], AsyncTool[P, Any]]:
+        """Makes a function's results be stored. The decorated function is awaited, or called as `.blocking(…)`.
+
+        Args:
+            workspace_type: What kind of data it is, such as "papers".
+            toolsets: The tools that explore it.
+            key: A template over the parameters (`"papers_{query}"`) or a callable that gets them as a dict: equal
+                ids replace each other. None: a new random id for each call.
+            transform: Applied to the result before it is stored; a stream is collected for it first.
+            meta: Said in the notice and kept with the workspace.
+            ttl: Seconds to live; None: until dropped. Left out: the Ctx's.
+            notify: Whether the notice comes as a dict; None: the Ctx's.
+
+        Raises:
+            ValueError: The key names no parameter, a tool set is of another type, or the name is taken.
+        """
+        if not workspace_type or not isinstance(workspace_type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ValueError("workspace_type is a non-empty string such as 'papers'")
+
+        def decorate(function: Callable[P, Any]) -> AsyncTool[P, Any]:
+            signature = inspect.signature(function)
+            check_key(key, function, signature)
+            producer = Producer(
+                ctx=self,
+                function=function,
+                signature=signature,
+                workspace_type=workspace_type,
+                toolsets=materialize(toolsets, workspace_type),
+                key=key,
+                transform=transform,
+                meta=dict(meta or {}),
+                ttl=_checked_ttl(self._default_ttl if ttl is UNSET else ttl),
+                notify=self._default_notify if notify is None else notify,
+            )
+            note = "Returns a notice about the stored result and the tools that explore it, not the data itself."
+            schema = FunctionSchema.of(function, name=tool_name(function.__name__), note=note)
+            tool = AsyncTool[P, Any](producer.run, like=function)
+            self.register(ToolEntry(schema.name, tool, schema, safe=self._safe))
+            self._producers[schema.name] = producer
+            return tool
+
+        return decorate
+
+    def toolset(self, name: str, *, enforce_type: bool = True) -> ToolSet:
+        """The tool set of that name, made if it is new.
+
+        Raises:
+            ValueError: It is there with another `enforce_type`.
+        """
+        toolset = self._toolsets.get(name)
+        if toolset is None:
+            toolset = ToolSet(name, enforce_type=enforce_type)
+            self.add_toolset(toolset)
+        elif toolset.enforce_type != enforce_type:
+            raise ValueError(f"the tool set '{name}' is there already with enforce_type={toolset.enforce_type}")
+        return toolset
+
+    def add_toolset(self, toolset: ToolSet) -> None:
+        """Makes a tool set that was built by hand part of this Ctx.
+
+        Raises:
+            ValueError: Another one of that name is there, a tool's name is taken, or it belongs to another Ctx.
+        """
+        if self._toolsets.get(toolset.name, toolset) is not toolset:
+            raise ValueError(f"there is another tool set of the name '{toolset.name}'")
+        toolset.attach(self)
+        for entry in toolset.entries.values():
+            self.register(entry)
+        self._toolsets[toolset.name] = toolset
+
+    def register(self, entry: ToolEntry) -> None:
+        """Makes a tool callable by name.
+
+        Raises:
+            ValueError: Another function has that name. (The same function may be defined again, as in a notebook.)
+        """
+        held = self.entries.get(entry.name)
+        if held is not None and _origin(held) != _origin(entry):
+            raise ValueError(
+                f"the tool name '{entry.name}' is taken by {'.'.join(_origin(held))}; give one of them another name"
+            )
+        self.entries[entry.name] = entry
+
+    # Calling
+
+    async def adispatch_tool_call(self, name: str, arguments: Any = None, *, session_id: str | None = None) -> Any:
+        """Runs a model's tool call and returns what the model should read. Mistakes come back as values.
+
+        Args:
+            name: The tool, as the model wrote it.
+            arguments: A mapping, or JSON text of an object; None for none.
+            session_id: Whose call it is; None: the session that is active here, if any.
+
+        Raises:
+            SessionRequiredError: `require_session` and no session, or an empty session id.
+            RuntimeError: The Ctx is closed.
+        """
+        with self.running():
+            return (await dispatch(self, Call(name, arguments, session_id))).value
+
+    def dispatch_tool_call(self, name: str, arguments: Any = None, *, session_id: str | None = None) -> Any:
+        """`adispatch_tool_call` for sync code. Raises RuntimeError inside a running event loop."""
+        return run_blocking(self.adispatch_tool_call, name, arguments, session_id=session_id)
+
+    def session(self, session_id: str | None) -> AbstractContextManager[None]:
+        """A `with` block in which everything belongs to that session. Follows tasks and worker threads.
+
+        Raises:
+            SessionRequiredError: The id is empty.
+        """
+        return session_scope(session_id)
+
+    # Workspaces
+
+    async def store_workspace(
+        self,
+        payload: Any,
+        *,
+        workspace_type: str,
+        workspace_id: str | None = None,
+        toolsets: Sequence[ToolSet] | None = None,
+        producer_fn: str = "",
+        producer_kwargs: Mapping[str, Any] | None = None,
+        meta: Mapping[str, Any] | None = None,
+        ttl: float | None = UNSET,
+        replace_if: ReplaceRule | None = None,
+    ) -> WorkspaceRef:
+        """Stores data as a producer would and describes it.
+
+        Args:
+            payload: Rows, a dict, text, a value, or a stream of rows.
+            toolsets: The tools to name; None: those of the producers of that type, and the set of that name.
+            replace_if: Which workspace of that id may be replaced; None: any of the caller's own.
+
+        Raises:
+            WorkspaceConflictError, PayloadTooLargeError, UnstorableValueError, QuotaExceededError,
+            StoreUnavailableError: Nothing was stored.
+        """
+        with self.running():
+            self.check_session()
+            draft = WorkspaceMeta(
+                workspace_id=workspace_id or "",
+                workspace_type=workspace_type,
+                producer_fn=producer_fn,
+                producer_kwargs=public_arguments(producer_kwargs or {}),
+                extra=dict(meta or {}),
+                ttl=_checked_ttl(self._default_ttl if ttl is UNSET else ttl),
+                session_id=current_session(),
+            )
+            shown = self._toolsets_of(workspace_type) if toolsets is None else toolsets
+            return await self._store(draft, Payload(payload, self._limits), shown, replace_if)
+
+    async def keep(
+        self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any
+    ) -> Any:
+        """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
+        payload = Payload(result, self._limits)
+        if self._inline_below_chars and not payload.is_stream:
+            if await on_cpu(lambda: json_chars(result)) < self._inline_below_chars:
+                return result
+        name = producer.function.__name__
+        draft = WorkspaceMeta(
+            workspace_id=workspace_id or "",
+            workspace_type=producer.workspace_type,
+            producer_fn=name,
+            producer_kwargs=arguments,
+            extra=producer.meta,
+            ttl=producer.ttl,
+            session_id=current_session(),
+        )
+        rule = ReplaceRule(producer.workspace_type, (name, PIPELINE_PRODUCER))
+        ref = await self._store(draft, payload, producer.toolsets, rule)
+        return ref.to_dict() if producer.notify else ref
+
+    async def _store(
+        self, draft: WorkspaceMeta, payload: Payload, toolsets: Sequence[ToolSet], rule: ReplaceRule | None
+    ) -> WorkspaceRef:
+        at = self.store.place(draft.workspace_id or None, draft.workspace_type, draft.session_id)
+        meta, dropped = await self.store.replace(
+            with_changes(draft, workspace_id=at.workspace_id), payload, rule, quota=self._quota
+        )
+        tools = _listing(toolsets, payload)
+        if toolsets and not tools:
+            names = ", ".join(toolset.name for toolset in toolsets)
+            logger.warning("no tool of %s reads the %s data of workspace %s", names, payload.shape, at.workspace_id)
+        made_room = f"To make room, the oldest workspaces were dropped: {', '.join(dropped)[:300]}." if dropped else ""
+        return build_ref(
+            meta,
+            sample=payload.sample,
+            item_schema=_schema_of(payload),
+            tools=tools,
+            non_finite=payload.tally.non_finite,
+            note=made_room,
+        )
+
+    async def list_workspaces(self, workspace_type: str | None = None) -> list[str]:
+        """Ids of the live workspaces that the caller sees, oldest first."""
+        with self.running():
+            return await self.store.list_workspaces(workspace_type)
+
+    async def workspace_meta(self, workspace_id: str) -> WorkspaceMeta | None:
+        """What is known of a workspace; None if the caller sees none of that id."""
+        with self.running():
+            return await self.store.get_meta(workspace_id)
+
+    async def drop_workspace(self, workspace_id: str) -> bool:
+        """Removes a workspace; False if the caller sees none of that id."""
+        with self.running():
+            return await self.store.drop_workspace(workspace_id)
+
+    async def sweep_expired(self) -> list[str]:
+        """Ids that expired since the last sweep. The data itself goes without it."""
+        with self.running():
+            return await self.store.sweep_expired()
+
+    async def clear(self) -> None:
+        """Removes the current session's workspaces; outside any session, all of them."""
+        with self.running():
+            await self.store.clear()
+
+    async def ping(self) -> float:
+        """How long the store takes to answer, in seconds."""
+        with self.running():
+            return await self.store.ping()
+
+    # Schemas
+
+    def get_tools(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
+        """All tools in OpenAI form: producers, then tools. With an id, tools admit only that workspace."""
+        return [*self.get_producer_schemas(), *self.get_all_tool_schemas(workspace_id)]
+
+    def get_producer_schemas(self) -> list[dict[str, Any]]:
+        """The producers in OpenAI form."""
+        return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self._producers]
+
+    def get_all_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
+        """The tools of all tool sets in OpenAI form."""
+        return [schema for toolset in self._toolsets.values() for schema in toolset.to_tool_schemas(workspace_id)]
+
+    # Life
+
+    @property
+    def blocking(self) -> Any:
+        """The async methods for sync code: `ctx.blocking.list_workspaces()`."""
+        return Blocking(self)
+
+    @contextmanager
+    def running(self) -> Generator[None]:
+        """Counts a call, so that closing waits for it.
+
+        Raises:
+            RuntimeError: The Ctx is closed, or the running event loop is not asyncio's.
+        """
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError("toolstash runs on asyncio; it found no running asyncio event loop (trio?)") from None
+        with self._lock:
+            if self._idle is not None and not _in_call.get():
+                raise RuntimeError("this Ctx is closed")
+            self._running += 1
+        token = _in_call.set(True)
+        try:
+            yield
+        finally:
+            _in_call.reset(token)
+            with self._lock:
+                self._running -= 1
+                if self._idle is not None and self._running == 0 and not self._idle.done():
+                    self._idle.set_result(None)
+
+    async def aclose(self) -> None:
+        """Waits for running calls, then closes the store if this Ctx made it. Later calls raise RuntimeError."""
+        with self._lock:
+            first = self._idle is None
+            if self._idle is None:
+                self._idle = concurrent.futures.Future()
+                if self._running == 0:
+                    self._idle.set_result(None)
+        await asyncio.wrap_future(self._idle)
+        if first and self._owns_store:
+            await self.store.aclose()
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.aclose()
+
+    def check_session(self) -> None:
+        """Raises SessionRequiredError where this Ctx wants a session and none is active."""
+        if self.require_session and current_session() is None:
+            raise SessionRequiredError("This Ctx requires a session for every call.")
+
+    def _toolsets_of(self, workspace_type: str) -> Sequence[ToolSet]:
+        found = {
+            toolset.name: toolset
+            for producer in self._producers.values()
+            if producer.workspace_type == workspace_type
+            for toolset in producer.toolsets
+        }
+        if workspace_type in self._toolsets:
+            found[workspace_type] = self._toolsets[workspace_type]
+        return list(found.values())
+
+
+def _check_options(ttl: float | None, inline_below_chars: int, **bounds: int | None) -> None:
+    _checked_ttl(ttl)
+    if inline_below_chars < 0:
+        raise ValueError(f"inline_below_chars must be 0 or more, not {inline_below_chars}")
+    for name, bound in bounds.items():
+        if bound is not None and bound < 1:
+            raise ValueError(f"{name} must be at least 1, not {bound}")
+
+
+def _checked_ttl(ttl: float | None) -> float | None:
+    if ttl is not None and not 0 < ttl < 10 * 365 * 86_400:
+        raise ValueError(f"a time to live is above 0 and below ten years, in seconds, or None; not {ttl}")
+    return ttl
+
+
+def _origin(entry: ToolEntry) -> tuple[str, str]:
+    return getattr(entry.run, "__module__", ""), getattr(entry.run, "__qualname__", entry.name)
+
+
+def _listing(toolsets: Sequence[ToolSet], payload: Payload) -> list[ToolListing]:
+    """The tools that can read this payload. Text tools cannot read a bare number."""
+    if payload.kind == "value":
+        return []
+    return [
+        ToolListing(entry.name, entry.schema.summary)
+        for toolset in toolsets
+        for entry in toolset.entries.values()
+        if entry.data_shape in (None, payload.shape)
+    ]
+
+
+def _schema_of(payload: Payload) -> dict[str, Any] | None:
+    if payload.kind == "rows":
+        return item_schema_of(payload.sample)
+    return item_schema_of([payload.sample]) if payload.kind == "fields" else None

@@ -1,0 +1,162 @@
+"""Producers: functions whose result is stored, and answered with a notice."""
+
+from __future__ import annotations
+
+import inspect
+import re
+import string
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+import anyio.to_thread
+
+from toolstash.errors import InvalidArgumentError
+from toolstash.tools.toolset import ToolSet, ToolSetSpec
+
+if TYPE_CHECKING:
+    from toolstash.tools.ctx import Ctx
+
+MAX_KWARG_CHARS = 200
+PIPELINE_PRODUCER = "pipeline"
+
+_SECRET_WORDS = frozenset(
+    {"token", "key", "apikey", "password", "passwd", "secret", "authorization", "auth", "credential", "credentials"}
+)
+
+Key = str | Callable[[dict[str, Any]], str]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Producer:
+    """A producer's function and how its result is kept."""
+
+    ctx: Ctx
+    function: Callable[..., Any]
+    signature: inspect.Signature
+    workspace_type: str
+    toolsets: Sequence[ToolSet]
+    key: Key | None
+    transform: Callable[[Any], Any] | None
+    meta: Mapping[str, Any]
+    ttl: float | None
+    notify: bool
+
+    async def run(self, *args: Any, **kwargs: Any) -> Any:
+        """Calls the function, stores what it returns, and gives the notice (or the WorkspaceRef).
+
+        Raises:
+            ToolstashError: The result cannot be stored.
+        """
+        with self.ctx.running():
+            self.ctx.check_session()
+            bound = self.signature.bind(*args, **kwargs)
+            bound.apply_defaults()
+            workspace_id = self._id_for(bound.arguments)
+            result = await call(self.function, *bound.args, **bound.kwargs)
+            if self.transform is not None:
+                result = await call(self.transform, await _collected(result))
+            return await self.ctx.keep(self, workspace_id, public_arguments(bound.arguments), result)
+
+    def _id_for(self, arguments: Mapping[str, Any]) -> str | None:
+        if self.key is None:
+            return None
+        chosen = self.key(dict(arguments)) if callable(self.key) else self.key.format_map(arguments)
+        if not isinstance(chosen, str) or not chosen:  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise InvalidArgumentError(
+                f"The key of '{self.function.__name__}' gave no id for these arguments.",
+                suggested_action="Call the tool with other arguments.",
+            )
+        return chosen
+
+
+def check_key(key: Key | None, function: Callable[..., Any], signature: inspect.Signature) -> None:
+    """Refuses a key template that could not be filled from the function's parameters.
+
+    Raises:
+        ValueError: A field is not a parameter's plain name.
+    """
+    if not isinstance(key, str):
+        return
+    names = {name for name, parameter in signature.parameters.items() if parameter.kind not in _VARIADIC}
+    for _, field, _, _ in string.Formatter().parse(key):
+        if field is not None and field not in names:
+            raise ValueError(
+                f"key={key!r}: '{{{field}}}' is not a parameter of {function.__name__}(); "
+                f"use the plain names {sorted(names)}"
+            )
+    if not key:
+        raise ValueError("key must not be empty")
+
+
+_VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+
+
+async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    """Calls a user's function: async ones are awaited, sync ones run in a worker thread.
+
+    A generator function, async or not, gives its generator: nothing of it has run yet.
+    """
+    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
+        return function(*args, **kwargs)
+    if inspect.iscoroutinefunction(function):
+        return await function(*args, **kwargs)
+    result = await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
+    return await result if inspect.isawaitable(result) else result
+
+
+async def _collected(result: Any) -> Any:
+    """A stream as a list, for a transform that wants to see all of it."""
+    if hasattr(result, "__anext__"):
+        return [row async for row in result]
+    if inspect.isgenerator(result):
+        return await anyio.to_thread.run_sync(list, result)
+    return result
+
+
+def public_arguments(arguments: Mapping[str, Any]) -> dict[str, Any]:
+    """Arguments as they are kept in meta: scalars up to 200 characters, what looks like a secret masked."""
+    return {
+        name: "***" if _is_secret(name) else _cut(value)
+        for name, value in arguments.items()
+        if value is None or isinstance(value, (str, int, float))
+    }
+
+
+def _is_secret(name: str) -> bool:
+    words = re.sub(r"([a-z])([A-Z])", r"\1_\2", name).lower().split("_")
+    return not _SECRET_WORDS.isdisjoint(words)
+
+
+def _cut(value: Any) -> Any:
+    if isinstance(value, str) and len(value) > MAX_KWARG_CHARS:
+        return value[: MAX_KWARG_CHARS - 1] + "…"
+    if isinstance(value, int) and value.bit_length() > 600:
+        return "…"
+    return value
+
+
+def materialize(
+    toolsets: ToolSet | ToolSetSpec | Sequence[ToolSet | ToolSetSpec] | None, workspace_type: str
+) -> tuple[ToolSet, ...]:
+    """The tool sets of a producer; specs take the workspace type as their name.
+
+    Raises:
+        ValueError: A set would refuse every workspace of this type.
+        TypeError: Not a tool set.
+    """
+    listed = [toolsets] if isinstance(toolsets, (ToolSet, ToolSetSpec)) else list(toolsets or ())
+    made: dict[str, ToolSet] = {}
+    for toolset in listed:
+        if isinstance(toolset, ToolSetSpec):
+            toolset = toolset.named(workspace_type)
+        if not isinstance(toolset, ToolSet):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"toolsets takes tool sets such as paginator(ctx), not {type(toolset).__name__}")
+        if toolset.enforce_type and toolset.name != workspace_type:
+            raise ValueError(
+                f"the tool set '{toolset.name}' accepts only workspaces of its own type, not '{workspace_type}'; "
+                "leave its name out, or make it with enforce_type=False"
+            )
+        made[toolset.name] = toolset
+    return tuple(made.values())

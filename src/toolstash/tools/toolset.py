@@ -1,0 +1,270 @@
+"""Tool sets: named groups of tools that explore a workspace."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio.to_thread
+
+from toolstash.blocking import AsyncTool, in_event_loop
+from toolstash.contracts import DataShape, WorkspaceMeta
+from toolstash.errors import WorkspaceShapeMismatchError, WorkspaceTypeMismatchError
+from toolstash.schema.function import FunctionSchema
+from toolstash.schema.names import tool_name
+from toolstash.store.base import BaseStore, Reading
+
+if TYPE_CHECKING:
+    from toolstash.tools.ctx import Ctx
+
+AnyTool = AsyncTool[..., Any]
+
+
+@dataclass(frozen=True, slots=True)
+class ToolEntry:
+    """One tool as the dispatch knows it."""
+
+    name: str
+    run: AnyTool
+    schema: FunctionSchema
+    data_shape: DataShape | None = None
+    toolset: ToolSet | None = None
+    safe: bool = True
+
+
+class ToolSet:
+    """Tools that explore workspaces of one type.
+
+    Args:
+        name: What tool names start with; the workspace type that the tools accept, unless `enforce_type` is False.
+        enforce_type: Whether workspaces of other types are refused.
+        safe: Whether a dispatch turns exceptions of the tools into values for the model.
+        data_shape: The shape that the tools read; a tool may have its own. None: any.
+    """
+
+    def __init__(
+        self, name: str, *, enforce_type: bool = True, safe: bool = True, data_shape: DataShape | None = None
+    ) -> None:
+        if not name:
+            raise ValueError("a tool set needs a name")
+        self.name = name
+        self.enforce_type = enforce_type
+        self.safe = safe
+        self.data_shape = data_shape
+        self.entries: dict[str, ToolEntry] = {}
+        self._ctx: Ctx | None = None
+
+    @property
+    def tools(self) -> dict[str, AnyTool]:
+        """The callables by name: `await tools["papers_paginate"](workspace_id, page=0)`."""
+        return {name: entry.run for name, entry in self.entries.items()}
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names in the order of registration."""
+        return list(self.entries)
+
+    @property
+    def store(self) -> Any:
+        """The store: to await in async tools; in sync tools, which run in a thread, the same methods block.
+
+        Raises:
+            RuntimeError: The tool set belongs to no Ctx yet.
+        """
+        store = self._attached().store
+        return store if in_event_loop() else store.blocking
+
+    def attach(self, ctx: Ctx) -> None:
+        """Makes the tools those of a Ctx; `Ctx.add_toolset` does it.
+
+        Raises:
+            ValueError: The tool set belongs to another Ctx.
+        """
+        if self._ctx is not None and self._ctx is not ctx:
+            raise ValueError(f"the tool set '{self.name}' belongs to another Ctx")
+        self._ctx = ctx
+
+    def tool(
+        self,
+        name: str | Callable[..., Any] | None = None,
+        *,
+        validate_workspace: bool = True,
+        output_hint: str | None = None,
+        schema_extra: Mapping[str, Mapping[str, Any]] | None = None,
+        data_shape: DataShape | None = None,
+    ) -> Any:
+        """Registers a function, async or not, as a tool: `@ts.tool` or `@ts.tool(name=…)`.
+
+        Args:
+            name: The tool's whole name; `{set}_{function}` by default.
+            validate_workspace: Check `workspace_id` (there, visible, type, shape) before the function runs.
+            output_hint: Said with every result, as `{"result": …, "_hint": …}`; `{workspace_id}` is filled in.
+            schema_extra: Further JSON Schema by parameter.
+            data_shape: The shape that this tool reads, where it differs from the set's.
+
+        Raises:
+            ValueError: `schema_extra` names an unknown parameter, or the name is taken.
+        """
+
+        def register(function: Callable[..., Any], full_name: str | None = None) -> AnyTool:
+            shape = data_shape or self.data_shape
+            chosen = tool_name(self.name, function.__name__) if full_name is None else tool_name(full_name)
+            schema = FunctionSchema.of(function, name=chosen, schema_extra=schema_extra)
+            body = _as_async(function)
+            if validate_workspace and any(parameter.name == "workspace_id" for parameter in schema.parameters):
+                body = self._validated(body, inspect.signature(function), shape)
+            if output_hint is not None:
+                body = _hinted(body, inspect.signature(function), output_hint)
+            entry = ToolEntry(chosen, AsyncTool(body, like=function), schema, shape, self, self.safe)
+            self._add(entry)
+            entry.run.__tool_name__ = chosen
+            return entry.run
+
+        return register(name) if callable(name) else partial(register, full_name=name)
+
+    def to_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
+        """The tools in OpenAI form; with an id, `workspace_id` admits only that one."""
+        enums = None if workspace_id is None else {"workspace_id": [workspace_id]}
+        return [entry.schema.to_openai(enums=enums) for entry in self.entries.values()]
+
+    def bind(self, workspace_id: str) -> BoundToolSet:
+        """The same tools with the workspace filled in."""
+        return BoundToolSet(self, workspace_id)
+
+    async def read(self, workspace_id: str, start: int = 0, stop: int | None = None) -> Reading:
+        """Reads a stretch and checks type and shape, in one round trip."""
+        return await self.checked(lambda store, at: store.read(at, start, stop), workspace_id)
+
+    async def checked(
+        self, read: Callable[[BaseStore, Any], Awaitable[Reading]], workspace_id: str, shape: DataShape | None = None
+    ) -> Reading:
+        """Runs a read of the store on a workspace that must be of this set's type and shape."""
+        store = self._attached().store
+        reading = await read(store, await store.locate(workspace_id))
+        self._check(reading.meta, shape or self.data_shape)
+        return reading
+
+    def _check(self, meta: WorkspaceMeta, shape: DataShape | None) -> None:
+        if self.enforce_type and meta.workspace_type != self.name:
+            raise WorkspaceTypeMismatchError(
+                f"Workspace '{meta.workspace_id:.150}' is of type '{meta.workspace_type:.60}'; "
+                f"this tool explores '{self.name:.60}'.",
+                workspace_id=meta.workspace_id[:150],
+                expected_type=self.name,
+                actual_type=meta.workspace_type,
+            )
+        if shape is not None and meta.data_shape != shape:
+            raise WorkspaceShapeMismatchError(
+                f"This tool reads {shape} data, but the workspace holds {meta.data_shape} data.",
+                workspace_id=meta.workspace_id[:150],
+                expected_shape=shape,
+                actual_shape=meta.data_shape,
+                suggested_action=self._tools_for(meta.data_shape),
+            )
+
+    def _tools_for(self, shape: DataShape) -> str:
+        names = [name for name, entry in self.entries.items() if entry.data_shape in (None, shape)]
+        return f"Use {', '.join(names[:6])} instead." if names else ""
+
+    def _validated(
+        self, body: Callable[..., Awaitable[Any]], signature: inspect.Signature, shape: DataShape | None
+    ) -> Callable[..., Awaitable[Any]]:
+        optional = signature.parameters["workspace_id"].default is None
+
+        async def run(*args: Any, **kwargs: Any) -> Any:
+            workspace_id = signature.bind(*args, **kwargs).arguments.get("workspace_id")
+            if not (workspace_id is None and optional):
+                await self.checked(lambda store, at: store.read(at, 0, 0), workspace_id, shape)
+            return await body(*args, **kwargs)
+
+        return run
+
+    def _add(self, entry: ToolEntry) -> None:
+        if self._ctx is not None:
+            self._ctx.register(entry)
+        self.entries[entry.name] = entry
+
+    def _attached(self) -> Ctx:
+        if self._ctx is None:
+            raise RuntimeError(f"the tool set '{self.name}' belongs to no Ctx: call ctx.add_toolset(toolset) first")
+        return self._ctx
+
+
+class BoundToolSet:
+    """The tools of a set with one workspace filled in: `await bound.papers_paginate(page=0)`."""
+
+    def __init__(self, toolset: ToolSet, workspace_id: str) -> None:
+        self.name = toolset.name
+        self.workspace_id = workspace_id
+        self._toolset = toolset
+        self.tools = {
+            name: AsyncTool(partial(tool, workspace_id), like=tool) for name, tool in toolset.tools.items()
+        }
+
+    @property
+    def tool_names(self) -> list[str]:
+        """Names in the order of registration."""
+        return list(self.tools)
+
+    def __getattr__(self, name: str) -> AnyTool:
+        try:
+            return self.__dict__["tools"][name]
+        except KeyError:
+            raise AttributeError(f"no tool '{name}' in this set; there are {', '.join(self.tool_names)}") from None
+
+    def to_tool_schemas(self) -> list[dict[str, Any]]:
+        """The tools in OpenAI form, without `workspace_id`."""
+        return [entry.schema.to_openai(leave_out={"workspace_id"}) for entry in self._toolset.entries.values()]
+
+
+class Factory(Protocol):
+    """Puts the tools of a built-in set into a ToolSet."""
+
+    def __call__(self, toolset: ToolSet) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ToolSetSpec:
+    """A tool set that takes its name from the producer it is given to."""
+
+    ctx: Ctx
+    fill: Factory
+    enforce_type: bool
+
+    def named(self, name: str) -> ToolSet:
+        """The tool set of that name, with these tools in it."""
+        toolset = self.ctx.toolset(name, enforce_type=self.enforce_type)
+        self.fill(toolset)
+        return toolset
+
+
+def make_toolset(ctx: Ctx, name: str | None, fill: Factory, *, enforce_type: bool) -> ToolSet | ToolSetSpec:
+    """What a factory returns: the set, or a spec where the name is still to come."""
+    spec = ToolSetSpec(ctx, fill, enforce_type)
+    return spec if name is None else spec.named(name)
+
+
+def _as_async(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
+    if inspect.iscoroutinefunction(function):
+        return function
+
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        return await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
+
+    return run
+
+
+def _hinted(
+    body: Callable[..., Awaitable[Any]], signature: inspect.Signature, hint: str
+) -> Callable[..., Awaitable[Any]]:
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        result = await body(*args, **kwargs)
+        if isinstance(result, dict) and "error" in result and "suggested_action" in result:
+            return result  # pyright: ignore[reportUnknownVariableType]
+        workspace_id = signature.bind(*args, **kwargs).arguments.get("workspace_id", "")
+        return {"result": result, "_hint": hint.replace("{workspace_id}", str(workspace_id))}
+
+    return run

@@ -1,0 +1,154 @@
+"""Every key that toolstash writes is born here.
+
+    <prefix>:{<space>}:<workspace>:meta      hash     what is known of a workspace; its writer's time to live
+    <prefix>:{<space>}:<workspace>:rows:<g>  list     one JSON document a row (or one for a bare value)
+    <prefix>:{<space>}:<workspace>:text:<g>  list     pieces of PIECE_CHARS code points, each a JSON string
+    <prefix>:{<space>}:<workspace>:names:<g> list     the keys of a dict, in order, as JSON strings
+    <prefix>:{<space>}:<workspace>:fields:<g> hash    the values of a dict by JSON key
+    <prefix>:{<space>}:<workspace>:gone      string   tombstone, GONE_MS longer than the data
+    <prefix>:{<space>}:<workspace>:ops       list     the last writes and their results, OPS_MS
+    <prefix>:{<space>}:created               zset     workspaces of the space by time of storing, GONE_MS after its last
+    <prefix>:{<space>}:expiring              zset     the same by time of expiry
+    <prefix>:sessions                        zset     spaces of sessions by expiry, GONE_MS after the last
+
+The hash tag is the space (a session, or "shared"), so all that one write touches lies in one slot. `g` is a
+generation: random, written once, never used again. Generations that are not published live UNFINISHED_MS.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import re
+import secrets
+from dataclasses import dataclass
+from urllib.parse import quote, unquote
+
+from toolstash.contracts import SHARED_SPACE, Address
+
+LABEL_DIGITS = 12
+UNFINISHED_MS = 120_000
+RETIRED_MS = 60_000
+GONE_MS = 24 * 3_600_000
+OPS_MS = 600_000
+PIECE_CHARS = 4_096
+
+_MAX_ID_CHARS = 100
+_SHORTENED_CHARS = 80
+_LABELLED = re.compile(rf"@[0-9a-f]{{{LABEL_DIGITS}}}\Z")
+_PREFIX = re.compile(r"[A-Za-z0-9_.:/-]{1,200}\Z")
+
+
+def space_of_session(session_id: str | None) -> str:
+    """The space of a session: 32 hex digits of SHA-256, so that no session id can name a key."""
+    if session_id is None:
+        return SHARED_SPACE
+    return _digest(session_id)[:32]
+
+
+def label_of(space: str) -> str:
+    """What ends every id made in a space: "" for the shared one."""
+    return "" if space == SHARED_SPACE else "@" + space[:LABEL_DIGITS]
+
+
+def split_label(workspace_id: str) -> tuple[str, str]:
+    """An id's body and its label ("" when it has none)."""
+    match = _LABELLED.search(workspace_id)
+    return (workspace_id, "") if match is None else (workspace_id[: match.start()], match.group())
+
+
+def shorten_id(workspace_id: str) -> str:
+    """The id as it is stored: a body above 100 characters becomes 80 of them, `~` and 12 hex of its hash."""
+    body, label = split_label(workspace_id)
+    if len(body) > _MAX_ID_CHARS:
+        body = f"{body[:_SHORTENED_CHARS]}~{_digest(body)[:LABEL_DIGITS]}"
+    return body + label
+
+
+def random_id(workspace_type: str, space: str) -> str:
+    """A fresh id of a type in a space."""
+    return shorten_id(f"{workspace_type}_{secrets.token_hex(6)}{label_of(space)}")
+
+
+def new_generation() -> str:
+    """A name for a set of rows that no other set ever has."""
+    return secrets.token_hex(10)
+
+
+def encode_id(workspace_id: str) -> str:
+    """An id as a part of a key: percent-encoded outside letters, digits and `_ . @ ~ -`."""
+    return quote(workspace_id, safe="@", errors="surrogatepass")
+
+
+def decode_id(part: str) -> str:
+    """The id that `encode_id` made a key part of."""
+    return unquote(part, errors="surrogatepass")
+
+
+@dataclass(frozen=True, slots=True)
+class WorkspaceKeys:
+    """The keys of one workspace and of the space that it lives in."""
+
+    part: str
+    stem: str
+    meta: str
+    gone: str
+    ops: str
+    created: str
+    expiring: str
+
+
+@dataclass(frozen=True, slots=True)
+class Keys:
+    """All keys under one prefix.
+
+    Raises:
+        ValueError: The prefix has characters that mean something to Redis (`{`, `*`, spaces, …).
+    """
+
+    prefix: str
+
+    def __post_init__(self) -> None:
+        if not _PREFIX.match(self.prefix):
+            raise ValueError(
+                f"prefix {self.prefix!r} must be 1 to 200 characters of letters, digits and '_', '.', ':', '/', '-'"
+            )
+
+    @property
+    def sessions(self) -> str:
+        """Which sessions exist."""
+        return f"{self.prefix}:sessions"
+
+    def created(self, space: str) -> str:
+        """A space's workspaces by time of storing."""
+        return f"{self.prefix}:{{{space}}}:created"
+
+    def expiring(self, space: str) -> str:
+        """A space's workspaces by time of expiry."""
+        return f"{self.prefix}:{{{space}}}:expiring"
+
+    def stem(self, space: str) -> str:
+        """What the keys of every workspace in a space start with."""
+        return f"{self.prefix}:{{{space}}}:"
+
+    def workspace(self, at: Address) -> WorkspaceKeys:
+        """The keys of the workspace at an address."""
+        part = encode_id(at.workspace_id)
+        base = f"{self.prefix}:{{{at.space}}}:"
+        stem = f"{base}{part}:"
+        return WorkspaceKeys(
+            part=part,
+            stem=stem,
+            meta=stem + "meta",
+            gone=stem + "gone",
+            ops=stem + "ops",
+            created=base + "created",
+            expiring=base + "expiring",
+        )
+
+    def pattern(self) -> str:
+        """A SCAN pattern for everything under the prefix (which holds no pattern characters)."""
+        return f"{self.prefix}:*"
+
+
+def _digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()

@@ -1,0 +1,109 @@
+-- Publishes a generation in one step: checks the replace rule, points meta at it, sets every expiry, retires the old one.
+-- KEYS: meta, gone, ops, created, expiring.
+-- ARGV: operation, base, part, generation, kind, parts, ttl ms or '', tombstone, max workspaces or '', max bytes or '',
+--       rule type or '', number of allowed producers, the producers, then pairs for meta.
+-- Returns lines: "ok", time in µs, dropped parts… | "conflict", type, producer | "torn" | "quota".
+local meta, gone, ops, created, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local operation, base, part, generation, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local parts, ttl, tombstone = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
+local max_workspaces, max_bytes = tonumber(ARGV[9]), tonumber(ARGV[10])
+local rule_type, producers = ARGV[11], tonumber(ARGV[12])
+local stem = base .. part .. ':'
+local new_keys = part_keys(stem, kind, generation)
+
+local earlier = recall(ops, operation)
+if earlier then
+  return earlier
+end
+
+local fields = {}
+for position = 13 + producers, #ARGV do
+  fields[#fields + 1] = ARGV[position]
+end
+local bytes = 0
+for position = 1, #fields, 2 do
+  if fields[position] == 'bytes' then
+    bytes = tonumber(fields[position + 1])
+  end
+end
+
+local function allowed(old_type, old_producer)
+  if rule_type == '' then
+    return true
+  end
+  for position = 13, 12 + producers do
+    if ARGV[position] == old_producer then
+      return old_type == rule_type
+    end
+  end
+  return false
+end
+
+local old = redis.call('HMGET', meta, 'gen', 'kind', 'type', 'producer')
+if old[1] and not allowed(old[3], old[4]) then
+  redis.call('UNLINK', unpack(new_keys))
+  return 'conflict\n' .. old[3] .. '\n' .. old[4]
+end
+for _, key in ipairs(new_keys) do
+  local length = redis.call(string.find(key, 'fields:' .. generation, 1, true) and 'HLEN' or 'LLEN', key)
+  if length ~= parts then
+    redis.call('UNLINK', unpack(new_keys))
+    return 'torn'
+  end
+end
+if max_bytes and bytes > max_bytes then
+  redis.call('UNLINK', unpack(new_keys))
+  return 'quota'
+end
+
+-- Oldest first, other workspaces of the space make room.
+local dropped = {}
+if max_workspaces or max_bytes then
+  local others, count, total = {}, 1, bytes
+  for _, other in ipairs(redis.call('ZRANGE', created, 0, -1)) do
+    local size = other ~= part and redis.call('HGET', base .. other .. ':meta', 'bytes')
+    if size then
+      others[#others + 1] = { other, tonumber(size) }
+      count, total = count + 1, total + tonumber(size)
+    end
+  end
+  for _, other in ipairs(others) do
+    if count <= (max_workspaces or count) and total <= (max_bytes or total) then
+      break
+    end
+    forget(base, other[1], created, expiring)
+    count, total = count - 1, total - other[2]
+    dropped[#dropped + 1] = other[1]
+  end
+end
+
+local now = now_us()
+local expires = ttl and math.floor(now / 1000) + ttl
+redis.call('UNLINK', meta)
+redis.call('HSET', meta, 'gen', generation, 'kind', kind, 'parts', parts, 'rev', 0,
+  'created', integer(now), 'accessed', integer(now), unpack(fields))
+new_keys[#new_keys + 1] = meta
+for _, key in ipairs(new_keys) do
+  if expires then
+    redis.call('PEXPIREAT', key, integer(expires))
+  else
+    redis.call('PERSIST', key)
+  end
+end
+redis.call('SET', gone, tombstone)
+if expires then
+  redis.call('PEXPIREAT', gone, integer(expires + GONE_MS))
+end
+redis.call('ZADD', created, integer(now), part)
+redis.call('ZADD', expiring, expires and integer(expires) or 'inf', part)
+expire_registry(created, expiring)
+if old[1] and old[1] ~= generation then
+  for _, key in ipairs(part_keys(stem, old[2], old[1])) do
+    local left = redis.call('PTTL', key)
+    if left == -1 or left > RETIRED_MS then
+      redis.call('PEXPIRE', key, RETIRED_MS)
+    end
+  end
+end
+table.insert(dropped, 1, integer(now))
+return remember(ops, operation, 'ok\n' .. table.concat(dropped, '\n'))

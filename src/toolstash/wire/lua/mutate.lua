@@ -1,0 +1,106 @@
+-- Changes the rows of a list workspace in place, all of it or nothing.
+-- KEYS: meta, ops. ARGV: operation, stem, expected version or '', max rows or '', max bytes or '', codec, change, arguments…
+--   append: rows | update: position, row | swap: position, SHA-1 of the row as it was read, row | delete: positions
+-- Returns lines: "ok", rows, version | "missing" | "kind" | "version", it | "range", rows | "changed" | "rows" | "bytes".
+local meta, ops = KEYS[1], KEYS[2]
+local operation, stem, expected, codec, change = ARGV[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
+local max_rows, max_bytes = tonumber(ARGV[4]), tonumber(ARGV[5])
+
+local earlier = recall(ops, operation)
+if earlier then
+  return earlier
+end
+local m = redis.call('HMGET', meta, 'gen', 'rev', 'kind', 'count', 'bytes', 'chars', 'largest', 'format')
+local generation, count = m[1], tonumber(m[4])
+if not generation then
+  return 'missing'
+end
+if m[3] ~= 'rows' or m[8] ~= '1' then
+  return 'kind'
+end
+local version = generation .. '.' .. m[2]
+if expected ~= '' and expected ~= version then
+  return 'version\n' .. version
+end
+local rows = stem .. 'rows:' .. generation
+if redis.call('LLEN', rows) ~= count then
+  return 'missing'
+end
+
+local function code_points(text)
+  local _, continuations = string.gsub(text, '[\128-\191]', '')
+  return #text - continuations
+end
+local bytes, chars, largest = tonumber(m[5]), tonumber(m[6]), tonumber(m[7])
+local function weigh(text, sign)
+  bytes, chars = bytes + sign * #text, chars + sign * code_points(text)
+  if sign > 0 then
+    largest = math.max(largest, #text)
+  end
+end
+
+local plan
+if change == 'append' then
+  for position = 8, #ARGV do
+    weigh(ARGV[position], 1)
+  end
+  count = count + #ARGV - 7
+  plan = function()
+    for start = 8, #ARGV, 4000 do
+      redis.call('RPUSH', rows, unpack(ARGV, start, math.min(start + 3999, #ARGV)))
+    end
+  end
+elseif change == 'update' or change == 'swap' then
+  local position = tonumber(ARGV[8])
+  local before = redis.call('LINDEX', rows, position)
+  if position < 0 or not before then
+    return 'range\n' .. count
+  end
+  if change == 'swap' and redis.sha1hex(before) ~= ARGV[9] then
+    return 'changed'
+  end
+  weigh(before, -1)
+  weigh(ARGV[#ARGV], 1)
+  plan = function()
+    redis.call('LSET', rows, position, ARGV[#ARGV])
+  end
+else
+  local seen, removed = {}, {}
+  for position = 8, #ARGV do
+    local index = tonumber(ARGV[position])
+    if index < 0 or index >= count then
+      return 'range\n' .. count
+    end
+    if not seen[index] then
+      seen[index] = true
+      removed[#removed + 1] = index
+      weigh(redis.call('LINDEX', rows, index), -1)
+    end
+  end
+  plan = function()
+    for _, index in ipairs(removed) do
+      redis.call('LSET', rows, index, operation)
+    end
+    redis.call('LREM', rows, 0, operation)
+  end
+  count = count - #removed
+end
+if max_rows and change == 'append' and count > max_rows then
+  return 'rows\n' .. count
+end
+if max_bytes and change ~= 'delete' and bytes > max_bytes then
+  return 'bytes\n' .. integer(bytes)
+end
+
+local life = redis.call('PTTL', meta)
+plan()
+if life > 0 then
+  redis.call('PEXPIRE', rows, life)
+end
+local revision = integer(tonumber(m[2]) + 1)
+redis.call('HSET', meta, 'rev', revision, 'count', count, 'parts', count, 'bytes', integer(bytes),
+  'chars', integer(chars), 'largest', integer(largest))
+if codec == 'json' then
+  redis.call('HSET', meta, 'codec', 'json')
+end
+return remember(ops, operation, 'ok\n' .. count .. '\n' .. generation .. '.' .. revision)

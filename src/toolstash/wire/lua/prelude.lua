@@ -1,0 +1,63 @@
+-- Shared by the scripts that write: time, numbers, the parts of a workspace, and the memory of recent operations.
+local OPS_KEPT = 8
+local OPS_MS = 600000
+local GONE_MS = 86400000
+local RETIRED_MS = 60000
+
+local function integer(number)
+  return string.format('%.0f', number)
+end
+
+local function now_us()
+  local time = redis.call('TIME')
+  return tonumber(time[1]) * 1000000 + tonumber(time[2])
+end
+
+local function part_keys(stem, kind, generation)
+  if kind == 'fields' then
+    return { stem .. 'names:' .. generation, stem .. 'fields:' .. generation }
+  end
+  return { stem .. (kind == 'text' and 'text:' or 'rows:') .. generation }
+end
+
+local function recall(ops, operation)
+  local mark = operation .. '\n'
+  for _, entry in ipairs(redis.call('LRANGE', ops, 0, -1)) do
+    if string.sub(entry, 1, #mark) == mark then
+      return string.sub(entry, #mark + 1)
+    end
+  end
+  return nil
+end
+
+local function remember(ops, operation, result)
+  redis.call('LPUSH', ops, operation .. '\n' .. result)
+  redis.call('LTRIM', ops, 0, OPS_KEPT - 1)
+  redis.call('PEXPIRE', ops, OPS_MS)
+  return result
+end
+
+-- A registry lives 24 hours longer than its last member, and as long as any member without an expiry.
+local function expire_registry(created, expiring)
+  local last = redis.call('ZREVRANGE', expiring, 0, 0, 'WITHSCORES')[2]
+  for _, key in ipairs({ created, expiring }) do
+    if last == 'inf' then
+      redis.call('PERSIST', key)
+    elseif last then
+      redis.call('PEXPIREAT', key, integer(tonumber(last) + GONE_MS))
+    end
+  end
+end
+
+local function forget(base, part, created, expiring)
+  local stem = base .. part .. ':'
+  local old = redis.call('HMGET', stem .. 'meta', 'gen', 'kind')
+  if old[1] then
+    redis.call('UNLINK', unpack(part_keys(stem, old[2], old[1])))
+  end
+  local existed = redis.call('UNLINK', stem .. 'meta')
+  redis.call('UNLINK', stem .. 'gone')
+  redis.call('ZREM', created, part)
+  redis.call('ZREM', expiring, part)
+  return existed
+end

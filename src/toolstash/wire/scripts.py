@@ -1,0 +1,208 @@
+"""The Lua scripts, each a file in `lua/` with a typed stub here.
+
+Every stub turns Python values into KEYS and ARGV and the reply back into Python values; no other file knows
+their order. A script that writes carries an operation id and answers a repeat with the first result, so that a
+command whose reply was lost may be sent again.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache
+from importlib import resources
+from typing import Any
+
+from toolstash.wire import keys as layout
+from toolstash.wire.keys import WorkspaceKeys
+
+
+@dataclass(frozen=True)
+class Script:
+    """One Lua script; `sha` is what the server knows it by."""
+
+    name: str
+    shares_prelude: bool = False
+    body: str = field(init=False, repr=False)
+    sha: str = field(init=False)
+
+    def __post_init__(self) -> None:
+        body = _lua("prelude") + _lua(self.name) if self.shares_prelude else _lua(self.name)
+        object.__setattr__(self, "body", body)
+        object.__setattr__(self, "sha", hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest())
+
+
+@dataclass(frozen=True)
+class ScriptCall:
+    """A script with its keys and arguments, ready to be sent."""
+
+    script: Script
+    keys: Sequence[str]
+    args: Sequence[Any]
+
+
+@lru_cache
+def _lua(name: str) -> str:
+    return resources.files("toolstash.wire").joinpath("lua", f"{name}.lua").read_text("utf-8")
+
+
+PUT = Script("put")
+PUT_FIELDS = Script("put_fields")
+KEEP = Script("keep")
+READ = Script("read")
+READ_FIELDS = Script("read_fields")
+TOUCH = Script("touch", shares_prelude=True)
+COMMIT = Script("commit", shares_prelude=True)
+MUTATE = Script("mutate", shares_prelude=True)
+DROP = Script("drop", shares_prelude=True)
+LIST = Script("list")
+SWEEP = Script("sweep", shares_prelude=True)
+REGISTER_SESSION = Script("register_session", shares_prelude=True)
+
+META_FIELDS = (
+    "format",
+    "gen",
+    "rev",
+    "kind",
+    "count",
+    "parts",
+    "bytes",
+    "chars",
+    "largest",
+    "codec",
+    "created",
+    "accessed",
+    "type",
+    "producer",
+    "info",
+)
+"""What the reading scripts return of meta, in their order."""
+
+
+def new_operation() -> str:
+    """An id that tells a repeated command from a new one."""
+    return secrets.token_hex(8)
+
+
+def part_keys(at: WorkspaceKeys, kind: str, generation: str) -> list[str]:
+    """The keys that hold the data of one generation: names and values for a dict, else one list."""
+    if kind == "fields":
+        return [f"{at.stem}names:{generation}", f"{at.stem}fields:{generation}"]
+    return [f"{at.stem}{'text' if kind == 'text' else 'rows'}:{generation}"]
+
+
+def put(at: WorkspaceKeys, kind: str, generation: str, first: int, values: Sequence[bytes]) -> ScriptCall:
+    """Adds a chunk to an unpublished generation. Reply: its length so far, or -1 when earlier chunks are gone.
+
+    `values` alternate between names and values for a dict; `first` counts what was put before.
+    """
+    script = PUT_FIELDS if kind == "fields" else PUT
+    return ScriptCall(script, part_keys(at, kind, generation), [first, layout.UNFINISHED_MS, *values])
+
+
+def keep(at: WorkspaceKeys, kind: str, generation: str) -> ScriptCall:
+    """Renews the life of an unpublished generation."""
+    return ScriptCall(KEEP, part_keys(at, kind, generation), [layout.UNFINISHED_MS])
+
+
+@dataclass(frozen=True, kw_only=True)
+class Commit:
+    """What is published: where the data lies, how long it lives, who may be replaced, and the fields of meta."""
+
+    kind: str
+    generation: str
+    parts: int
+    ttl_ms: int | None
+    tombstone: bytes
+    rule: tuple[bytes, Sequence[bytes]] | None
+    fields: Mapping[str, Any]
+    max_workspaces: int | None = None
+    max_bytes: int | None = None
+
+
+def commit(at: WorkspaceKeys, base: str, operation: str, what: Commit) -> ScriptCall:
+    """Publishes a generation. Reply: see commit.lua."""
+    rule_type, producers = what.rule or (b"", ())
+    pairs = [item for pair in what.fields.items() for item in pair]
+    args = [
+        operation,
+        base,
+        at.part,
+        what.generation,
+        what.kind,
+        what.parts,
+        _or_blank(what.ttl_ms),
+        what.tombstone,
+        _or_blank(what.max_workspaces),
+        _or_blank(what.max_bytes),
+        rule_type,
+        len(producers),
+        *producers,
+        *pairs,
+    ]
+    return ScriptCall(COMMIT, [at.meta, at.gone, at.ops, at.created, at.expiring], args)
+
+
+def read(at: WorkspaceKeys, first: int, end: int | None, *, names_only: bool = False, max_bytes: int) -> ScriptCall:
+    """Reads a stretch. Reply: [1, meta, items, values] or [0, tombstone]."""
+    args = [at.stem, "names" if names_only else "values", first, _or_blank(end), max_bytes]
+    return ScriptCall(READ, [at.meta, at.gone], args)
+
+
+def read_fields(at: WorkspaceKeys, names: Sequence[bytes]) -> ScriptCall:
+    """Reads named fields of a dict. Reply: [1, meta, values] or [0, tombstone]."""
+    return ScriptCall(READ_FIELDS, [at.meta, at.gone], [at.stem, *names])
+
+
+def mutate(
+    at: WorkspaceKeys,
+    operation: str,
+    change: Sequence[Any],
+    *,
+    expected_version: str | None,
+    max_rows: int | None,
+    max_bytes: int | None,
+    codec: str,
+) -> ScriptCall:
+    """Changes rows. `change` is a word and its arguments as in mutate.lua. Reply: lines as there."""
+    args = [
+        operation,
+        at.stem,
+        expected_version or "",
+        _or_blank(max_rows),
+        _or_blank(max_bytes),
+        codec,
+        *change,
+    ]
+    return ScriptCall(MUTATE, [at.meta, at.ops], args)
+
+
+def drop(at: WorkspaceKeys, base: str, operation: str) -> ScriptCall:
+    """Removes a workspace. Reply: b"1" or b"0"."""
+    return ScriptCall(DROP, [at.meta, at.gone, at.ops, at.created, at.expiring], [operation, base, at.part])
+
+
+def list_page(created: str, base: str, offset: int, many: int, type_json: bytes) -> ScriptCall:
+    """Lists workspaces of a space. Reply: [more, part, time in µs, …]."""
+    return ScriptCall(LIST, [created], [base, offset, many, type_json])
+
+
+def sweep_page(created: str, expiring: str, base: str, offset: int, many: int) -> ScriptCall:
+    """Takes gone workspaces out of the registry. Reply: [next offset or -1, part, …]."""
+    return ScriptCall(SWEEP, [created, expiring], [base, offset, many])
+
+
+def register_session(sessions: str, space: str, expires_ms: int | None) -> ScriptCall:
+    """Notes that a space exists until then at least."""
+    return ScriptCall(REGISTER_SESSION, [sessions], [space, "inf" if expires_ms is None else expires_ms])
+
+
+def touch(at: WorkspaceKeys) -> ScriptCall:
+    """Notes that a workspace was read."""
+    return ScriptCall(TOUCH, [at.meta], [])
+
+
+def _or_blank(number: int | None) -> int | str:
+    return "" if number is None else number
