@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable
+from itertools import chain
 from typing import Any, Final, cast
 
 from toolstash.fieldpath import MISSING
@@ -13,6 +14,8 @@ MAX_DEPTH: Final = 200
 
 MAX_DIGITS: Final = 4_300
 """Digits of one integer, at most: the same as Python's own default."""
+
+_MANY_CONTAINERS: Final = 1_000_000
 
 
 class JsonTextError(ValueError):
@@ -51,16 +54,19 @@ def is_too_deep(value: Any) -> bool:
     """Whether lists and objects are nested beyond `MAX_DEPTH`. Walks level by level, so depth costs no stack."""
     level: list[Any] = [value] if isinstance(value, (dict, list)) else []
     for _ in range(MAX_DEPTH):
+        inner = chain.from_iterable(map(_parts_of, level))
+        # An empty one has nothing further in it: left out, for there may be millions.
+        level = [part for part in inner if part and isinstance(part, (dict, list))]
         if not level:
             return False
-        # By identity: one list that is in many places, or in itself, is walked once a level.
-        level = list({id(inner): inner for outer in level for inner in _containers_in(outer)}.values())
-    return bool(level)
+        if len(level) > _MANY_CONTAINERS:
+            # One container may be in many places, even in itself: it is walked once a level.
+            level = list({id(part): part for part in level}.values())
+    return True
 
 
-def _containers_in(container: Any) -> list[Any]:
-    values: Iterable[Any] = cast("dict[str, Any]", container).values() if isinstance(container, dict) else container
-    return [value for value in values if isinstance(value, (dict, list))]
+def _parts_of(container: Any) -> Iterable[Any]:
+    return cast("dict[str, Any]", container).values() if isinstance(container, dict) else container
 
 
 def _refuse_constant(name: str) -> Any:

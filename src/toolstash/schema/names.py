@@ -7,7 +7,6 @@ import re
 import unicodedata
 from collections.abc import Collection, Iterable
 from difflib import SequenceMatcher
-from os.path import commonprefix
 from typing import Final
 
 MAX_NAME_CHARS: Final = 40
@@ -43,8 +42,9 @@ def repair_name(wanted: str, known: Iterable[str]) -> str | None:
         return wanted
     if len(wanted) > _MAX_WANTED_CHARS:
         return None
-    matches = {name for name in names if _folded(name) == _folded(wanted)}
-    return matches.pop() if len(matches) == 1 and _folded(wanted) else None
+    sought = _folded(wanted)
+    matches = {name for name in names if _folded(name) == sought}
+    return matches.pop() if len(matches) == 1 and sought else None
 
 
 def near_names(wanted: str, known: Collection[str], most: int = 5) -> list[str]:
@@ -73,9 +73,10 @@ def _folded(name: str) -> str:
 
 
 def _likeness(wanted: str, name: str) -> float:
-    shorter = min(wanted, name, key=len)
-    if len(shorter) >= _MIN_PART_CHARS and shorter in max(wanted, name, key=len):
-        return 0.9 + 0.1 * min(len(wanted), len(name)) / max(len(wanted), len(name))
+    shorter, longer = sorted((wanted, name), key=len)
+    if len(shorter) >= _MIN_PART_CHARS and shorter in longer:
+        return 0.9 + 0.1 * len(shorter) / len(longer)
     # Models get the end of a name wrong more often than its beginning.
-    same_start = len(commonprefix([wanted, name])) / max(len(wanted), len(name), 1)
-    return SequenceMatcher(None, wanted, name, autojunk=False).ratio() + _START_WEIGHT * same_start
+    same_start = next((at for at, pair in enumerate(zip(wanted, name, strict=False)) if len(set(pair)) > 1), 0)
+    likeness = SequenceMatcher(None, wanted, name, autojunk=False).ratio()
+    return likeness + _START_WEIGHT * same_start / max(len(longer), 1)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import math
 import secrets
 import time
@@ -219,8 +218,7 @@ class RedisStore(BaseStore):
         if not isinstance(row, dict):
             raise refusals.not_an_object(change.index)
         merged = row | dict(change.fields)  # pyright: ignore[reportUnknownVariableType]
-        digest = hashlib.sha1(documents[0], usedforsecurity=False).hexdigest()
-        return ["swap", change.index, digest, encode(merged, tally, row=change.index)]
+        return ["swap", change.index, documents[0], encode(merged, tally, row=change.index)]
 
     async def _not_mutated(self, at: Address, change: Change, reply: list[bytes]) -> Exception:
         found = (await self.read(at, 0, 0)).meta  # raises when it is gone

@@ -1,6 +1,6 @@
 -- Changes the rows of a list workspace in place, all of it or nothing.
 -- KEYS: meta, ops. ARGV: operation, stem, expected version or '', max rows or '', max bytes or '', codec, change, arguments…
---   append: rows | update: position, row | swap: position, SHA-1 of the row as it was read, row | delete: positions
+--   append: rows | update: position, row | swap: position, the row as it was read, row | delete: positions
 -- Returns lines: "ok", rows, version | "missing" | "kind" | "version", it | "range", rows | "changed" | "rows" | "bytes".
 local meta, ops = KEYS[1], KEYS[2]
 local operation, stem, expected, codec, change = ARGV[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
@@ -56,7 +56,7 @@ elseif change == 'update' or change == 'swap' then
   if position < 0 or not before then
     return 'range\n' .. count
   end
-  if change == 'swap' and redis.sha1hex(before) ~= ARGV[9] then
+  if change == 'swap' and before ~= ARGV[9] then
     return 'changed'
   end
   weigh(before, -1)
