@@ -18,6 +18,7 @@ _SECTIONS: Final = (
 )
 _GOOGLE_HEADING: Final = re.compile(rf"(?:{_SECTIONS}):\s*")
 _NUMPY_HEADING: Final = re.compile(rf"(?:{_SECTIONS})\s*")
+_PARAMETERS_HEADING: Final = re.compile(r"^(?:Args|Arguments|Parameters|Params):?\s*$", re.MULTILINE)
 _UNDERLINE: Final = re.compile(r"-{3,}\s*")
 _SPHINX_FIELD: Final = re.compile(
     r"[:@](?:param|parameter|arg|argument|key|keyword|type|returns?|rtype|yields?|raises?|except|exception)\b[^:]*:"
@@ -42,8 +43,10 @@ class DocText:
 def read_docstring(function: Callable[..., Any]) -> DocText:
     """The parts of the function's docstring. A docstring that breaks its style's rules is all description."""
     text = _text_of(function)
-    description = _without_sections(text)
-    return DocText(_one_line(description.split("\n\n")[0]), description, _parameter_texts(text))
+    parameters = _parameter_texts(text)
+    is_broken = not parameters and _PARAMETERS_HEADING.search(text) is not None
+    description = text if is_broken else _without_sections(text)
+    return DocText(_one_line(description.split("\n\n")[0]), description, parameters)
 
 
 def _text_of(function: Any) -> str:

@@ -65,8 +65,10 @@ def ensure_server(directory: str | os.PathLike[str] | None, *, start_seconds: fl
         raise EmbeddedServerError(f"There is no embedded server for Windows. {_INSTEAD}")
     with _lock:
         place = _private_place() if directory is None else _place_of(Path(directory))
+        deadline = time.monotonic() + start_seconds
+        _become_user(place.state, deadline)
         if not keeper.answers(place.socket_path):
-            _start(place, time.monotonic() + start_seconds)
+            _start(place, deadline)
     return EmbeddedServer(place.socket_path, None if directory is None else str(place.state))
 
 
@@ -154,7 +156,6 @@ def _make_own(runtime: Path) -> None:
 
 def _start(place: _Place, deadline: float) -> None:
     command = [find_server_binary(), *_options(place)]
-    _become_user(place.state, deadline)
     spawned: list[subprocess.Popen[bytes]] = []
     while not keeper.answers(place.socket_path):
         if time.monotonic() > deadline:
@@ -218,9 +219,8 @@ def _last_log_lines(state: Path) -> str:
 def _adopt_at_exit() -> None:
     """A server whose keeper was killed gets another one, so that it ends with its users."""
     for place in _places.values():
-        if place.state in _user_locks and not keeper.is_alive(place.state):
-            with contextlib.suppress(Exception):
-                _reap_later([_spawn_keeper(place, [find_server_binary(), *_options(place)])])
+        if keeper.answers(place.socket_path, 0.2) and not keeper.is_alive(place.state):
+            _reap_later([_spawn_keeper(place, [find_server_binary(), *_options(place)])])
 
 
 def _renew_lock() -> None:
