@@ -31,7 +31,9 @@ async def paging(url: str, runs: int) -> list[Table]:
     client = Redis.from_url(url, max_connections=CALLERS)
     async with client, Ctx(RedisStore(url), default_ttl=600) as ctx:
         notice = await ctx.store_workspace(
-            rows, workspace_type="papers", toolsets=[paginator(ctx, "papers")]  # type: ignore[list-item]
+            rows,
+            workspace_type="papers",
+            toolsets=[paginator(ctx, "papers")],  # type: ignore[list-item]
         )
 
         async def bare(page: int) -> None:

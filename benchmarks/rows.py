@@ -5,10 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-WORDS = (
-    "graph neural transformer attention retrieval memory agent planning reward policy vision language token "
-    "sparse dense kernel gradient sampling latent diffusion alignment benchmark dataset scaling protein climate"
-).split()
+TEXT = """graph neural transformer attention retrieval memory agent planning reward policy vision language token
+sparse dense kernel gradient sampling latent diffusion alignment benchmark dataset scaling protein climate"""
+WORDS = TEXT.split()
 
 
 def make_rows(count: int) -> list[dict[str, Any]]:

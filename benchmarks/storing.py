@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,10 +25,10 @@ async def storing(url: str, runs: int) -> list[Table]:
     for count in (10_000, 100_000):
         rows = make_rows(count)
         work = f"{count:,} rows"
-        time_table.add(work, "redis-py + orjson by hand", await timed(lambda: by_hand(url, rows), runs=runs))
-        time_table.add(work, "toolstash", await timed(lambda: ours(url, rows), runs=runs))
-        time_table.add(work, "ctxtual SQLiteStore", await timed(lambda: ctxtual_sqlite(rows), runs=1))
-        time_table.add(work, "ctxtual MemoryStore", await timed(lambda: ctxtual_memory(rows), runs=1))
+        time_table.add(work, "redis-py + orjson by hand", await timed(partial(by_hand, url, rows), runs=runs))
+        time_table.add(work, "toolstash", await timed(partial(ours, url, rows), runs=runs))
+        time_table.add(work, "ctxtual SQLiteStore", await timed(partial(ctxtual_sqlite, rows), runs=1))
+        time_table.add(work, "ctxtual MemoryStore", await timed(partial(ctxtual_memory, rows), runs=1))
         await weigh(url, rows, size_table)
     return [time_table, size_table]
 

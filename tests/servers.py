@@ -55,7 +55,7 @@ class RealServer:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
-            preexec_fn=_die_with_the_tests,  # noqa: PLW1509
+            preexec_fn=_die_with_the_tests,
         )
         until_sync(lambda: keeper.answers(self.socket_path), what=f"{self.name} answers")
 

@@ -12,7 +12,7 @@ import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -70,7 +70,9 @@ def run_blocking(function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P
     """
     if in_event_loop():
         name = getattr(function, "__name__", "the function")
-        raise RuntimeError(f"an event loop is running in this thread: use `await …{name}(…)` instead of the blocking form")
+        raise RuntimeError(
+            f"an event loop is running in this thread: use `await …{name}(…)` instead of the blocking form"
+        )
     return _door.portal().call(partial(function, *args, **kwargs))
 
 
@@ -88,7 +90,7 @@ class Blocking:
         def call(*args: Any, **kwargs: Any) -> Any:
             result = attribute(*args, **kwargs)
             if isinstance(result, AsyncIterator):
-                return _pull(result)  # pyright: ignore[reportUnknownArgumentType]
+                return _pull(cast(AsyncIterator[Any], result))
             return run_blocking(_awaited, result) if asyncio.iscoroutine(result) else result
 
         return call
@@ -114,7 +116,6 @@ class AsyncTool(Generic[P, R]):
     def __init__(self, run: Callable[P, Awaitable[R]], like: Callable[..., Any] | None = None) -> None:
         self._run = run
         self.__name__ = getattr(like or run, "__name__", "tool")
-        self.__tool_name__ = self.__name__
         update_wrapper(self, like or run)
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:

@@ -1,10 +1,10 @@
 """The frozen values that the layers hand to each other. Imports nothing from above.
 
-    Call            what goes down: a tool's name and raw arguments, and whose call it is
-    Outcome         what comes up: a value, or a refusal that the model can act on
-    Address         where a workspace lives: its space (a session, or the shared space) and its id
-    WorkspaceMeta   what is known of a stored workspace
-    WorkspaceRef    the notice that a model reads in place of the data
+Call            what goes down: a tool's name and raw arguments, and whose call it is
+Outcome         what comes up: a value, or a refusal that the model can act on
+Address         where a workspace lives: its space (a session, or the shared space) and its id
+WorkspaceMeta   what is known of a stored workspace
+WorkspaceRef    the notice that a model reads in place of the data
 """
 
 from __future__ import annotations

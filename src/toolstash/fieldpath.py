@@ -5,7 +5,16 @@ from __future__ import annotations
 import re
 from typing import Any, Final
 
-MISSING: Final[Any] = type("Missing", (), {"__repr__": lambda _: "MISSING", "__bool__": lambda _: False})()
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "MISSING"
+
+    def __bool__(self) -> bool:
+        return False
+
+
+MISSING: Final[Any] = _Missing()
 """What `read_path` returns where nothing is: not the same as a null that is there."""
 
 _SEGMENT = re.compile(r"(?:\\.|[^.\\]|\\$)*", re.DOTALL)
@@ -46,3 +55,8 @@ def read_segments(value: Any, segments: list[str]) -> Any:
         if value is MISSING:
             return MISSING
     return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def escape_key(key: str) -> str:
+    r"""A key as one segment of a path: `a.b` → `a\.b`."""
+    return key.replace("\\", "\\\\").replace(".", "\\.")

@@ -113,7 +113,12 @@ def test_non_finite_numbers_become_null_and_are_counted() -> None:
     tally = Tally()
     row = {"a": math.nan, "b": [math.inf, None, 1.5, {"c": -math.inf}], "d": (Decimal("NaN"),), "e": np.float64("nan")}
 
-    assert decode(encode(row, tally), tally.codec) == {"a": None, "b": [None, None, 1.5, {"c": None}], "d": [None], "e": None}
+    assert decode(encode(row, tally), tally.codec) == {
+        "a": None,
+        "b": [None, None, 1.5, {"c": None}],
+        "d": [None],
+        "e": None,
+    }
     assert tally.non_finite == 5
     encode({"a": math.nan, "big": 2**70}, tally)
     assert tally.non_finite == 6
@@ -165,7 +170,11 @@ def test_any_json_value_comes_back_equal(value: Any) -> None:
 @given(st.dictionaries(odd_text, odd_text | st.integers(), max_size=4))
 def test_any_text_comes_back_with_its_pairs_joined(value: dict[str, Any]) -> None:
     def joined(item: Any) -> Any:
-        return item.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass") if isinstance(item, str) else item
+        return (
+            item.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "surrogatepass")
+            if isinstance(item, str)
+            else item
+        )
 
     expected = {joined(key): joined(item) for key, item in value.items()}
     if len(expected) == len(value):

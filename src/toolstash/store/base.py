@@ -14,7 +14,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from dataclasses import replace as with_changes
 from types import TracebackType
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, cast
 
 from toolstash.blocking import Blocking
 from toolstash.contracts import SHARED_SPACE, Address, WorkspaceMeta
@@ -250,12 +250,13 @@ class BaseStore(ABC):
     async def read_fields(self, at: Address, names: Sequence[str]) -> Reading:
         """The named fields of a dict that are there; an empty dict for another shape."""
         meta, data = await self.read(at)
-        fields = {name: data[name] for name in names if name in data} if isinstance(data, dict) else {}
+        held = cast(dict[str, Any], data) if isinstance(data, dict) else {}
+        fields = {name: held[name] for name in names if name in held}
         return Reading(meta, fields)
 
     async def init_workspace(self, meta: WorkspaceMeta) -> WorkspaceMeta:
         """Makes an empty workspace of the meta's id, type and shape, in the place of what was there."""
-        empty: Any = {"list": [], "dict": {}, "scalar": ""}[meta.data_shape]
+        empty = cast(dict[str, Any], {"list": [], "dict": {}, "scalar": ""})[meta.data_shape]
         session = meta.session_id if meta.session_id is not None else current_session()
         at = self.place(meta.workspace_id, meta.workspace_type, session)
         placed = with_changes(meta, workspace_id=at.workspace_id, session_id=session)

@@ -194,7 +194,7 @@ def _opened(value: Any) -> Any:
             raise UnstorableValueError(
                 f"The result cannot be stored: a {type(value).__name__} has no JSON form."
             ) from error
-    return value
+    return cast(Any, value)
 
 
 def _is_plain_tuple(value: Any) -> bool:

@@ -51,7 +51,7 @@ class Record:
         """
         if reply[0] != FORMAT:
             raise StoreUnavailableError(
-                f"Workspace '{at.workspace_id:.150}' was written in a format ({reply[0]!r}) that this version cannot read.",
+                f"Workspace '{at.workspace_id:.150}' is in a format ({reply[0]!r}) that this version cannot read.",
                 suggested_action="Tell the user that all workers need the same version of toolstash.",
             )
         return cls(

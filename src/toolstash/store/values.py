@@ -48,8 +48,9 @@ def unwrap(value: Any) -> Any:
 
 
 def _builtin_form(value: str | float) -> Any:
-    kind = next(kind for kind in (str, bool, int, float) if isinstance(value, kind))
-    return kind(value)
+    if isinstance(value, str):
+        return str(value)
+    return int(value) if isinstance(value, int) else float(value)
 
 
 def _container_form(value: Any) -> Any:
@@ -115,7 +116,7 @@ def is_rows(value: Any) -> bool:
 
 def count_non_finite(value: Any) -> int:
     """How many NaN and infinite numbers are inside."""
-    kind: type[Any] = type(value)
+    kind: Any = type(value)
     if kind is float:
         return 0 if math.isfinite(value) else 1
     if kind is dict:
@@ -153,7 +154,7 @@ class Normalizer:
         """
         if value is None or value is True or value is False:
             return value
-        kind: type[Any] = type(value)
+        kind: Any = type(value)
         if kind is str:
             return join_surrogates(value)
         if kind is int:

@@ -266,14 +266,12 @@ class Ctx:
             shown = self._toolsets_of(workspace_type) if toolsets is None else toolsets
             return await self._store(draft, Payload(payload, self._limits), shown, replace_if)
 
-    async def keep(
-        self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any
-    ) -> Any:
+    async def keep(self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any) -> Any:
         """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
         payload = Payload(result, self._limits)
-        if self._inline_below_chars and not payload.is_stream:
-            if await on_cpu(lambda: json_chars(result)) < self._inline_below_chars:
-                return result
+        may_inline = self._inline_below_chars > 0 and not payload.is_stream
+        if may_inline and await on_cpu(lambda: json_chars(result)) < self._inline_below_chars:
+            return result
         name = producer.function.__name__
         draft = WorkspaceMeta(
             workspace_id=workspace_id or "",
@@ -300,13 +298,15 @@ class Ctx:
             names = ", ".join(toolset.name for toolset in toolsets)
             logger.warning("no tool of %s reads the %s data of workspace %s", names, payload.shape, at.workspace_id)
         made_room = f"To make room, the oldest workspaces were dropped: {', '.join(dropped)[:300]}." if dropped else ""
-        return build_ref(
-            meta,
-            sample=payload.sample,
-            item_schema=_schema_of(payload),
-            tools=tools,
-            non_finite=payload.tally.non_finite,
-            note=made_room,
+        return await on_cpu(
+            lambda: build_ref(
+                meta,
+                sample=payload.sample,
+                item_schema=_schema_of(payload),
+                tools=tools,
+                non_finite=payload.tally.non_finite,
+                note=made_room,
+            )
         )
 
     async def list_workspaces(self, workspace_type: str | None = None) -> list[str]:

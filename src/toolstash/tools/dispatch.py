@@ -62,7 +62,7 @@ async def _in_session(ctx: Ctx, call: Call) -> Outcome:
 
 def _bounded(ctx: Ctx, result: Any, *, is_error: bool) -> Outcome:
     guarded = guard_result(result, ctx.max_result_chars)
-    refused = guarded is not result and isinstance(guarded, dict) and guarded.get("truncated") is True
+    refused = guarded is not result and isinstance(guarded, dict) and "result_chars" in guarded
     return Outcome(guarded, is_error=is_error or refused)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 import string
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any

@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import anyio.to_thread
 
@@ -53,7 +53,7 @@ class ToolSet:
         self.name = name
         self.enforce_type = enforce_type
         self.safe = safe
-        self.data_shape = data_shape
+        self.data_shape: DataShape | None = data_shape
         self.entries: dict[str, ToolEntry] = {}
         self._ctx: Ctx | None = None
 
@@ -87,6 +87,10 @@ class ToolSet:
             raise ValueError(f"the tool set '{self.name}' belongs to another Ctx")
         self._ctx = ctx
 
+    def tool_name_of(self, name: str) -> str:
+        """What a tool of this set is called: `papers_paginate` for `paginate` in the set `papers`."""
+        return tool_name(self.name, name)
+
     def tool(
         self,
         name: str | Callable[..., Any] | None = None,
@@ -110,8 +114,8 @@ class ToolSet:
         """
 
         def register(function: Callable[..., Any], full_name: str | None = None) -> AnyTool:
-            shape = data_shape or self.data_shape
-            chosen = tool_name(self.name, function.__name__) if full_name is None else tool_name(full_name)
+            shape: DataShape | None = data_shape or self.data_shape
+            chosen = self.tool_name_of(function.__name__) if full_name is None else tool_name(full_name)
             schema = FunctionSchema.of(function, name=chosen, schema_extra=schema_extra)
             body = _as_async(function)
             if validate_workspace and any(parameter.name == "workspace_id" for parameter in schema.parameters):
@@ -120,7 +124,6 @@ class ToolSet:
                 body = _hinted(body, inspect.signature(function), output_hint)
             entry = ToolEntry(chosen, AsyncTool(body, like=function), schema, shape, self, self.safe)
             self._add(entry)
-            entry.run.__tool_name__ = chosen
             return entry.run
 
         return register(name) if callable(name) else partial(register, full_name=name)
@@ -175,7 +178,7 @@ class ToolSet:
         optional = signature.parameters["workspace_id"].default is None
 
         async def run(*args: Any, **kwargs: Any) -> Any:
-            workspace_id = signature.bind(*args, **kwargs).arguments.get("workspace_id")
+            workspace_id: Any = signature.bind(*args, **kwargs).arguments.get("workspace_id")
             if not (workspace_id is None and optional):
                 await self.checked(lambda store, at: store.read(at, 0, 0), workspace_id, shape)
             return await body(*args, **kwargs)
@@ -200,9 +203,7 @@ class BoundToolSet:
         self.name = toolset.name
         self.workspace_id = workspace_id
         self._toolset = toolset
-        self.tools = {
-            name: AsyncTool(partial(tool, workspace_id), like=tool) for name, tool in toolset.tools.items()
-        }
+        self.tools = {name: AsyncTool(partial(tool, workspace_id), like=tool) for name, tool in toolset.tools.items()}
 
     @property
     def tool_names(self) -> list[str]:
@@ -261,9 +262,9 @@ def _hinted(
     body: Callable[..., Awaitable[Any]], signature: inspect.Signature, hint: str
 ) -> Callable[..., Awaitable[Any]]:
     async def run(*args: Any, **kwargs: Any) -> Any:
-        result = await body(*args, **kwargs)
+        result: Any = await body(*args, **kwargs)
         if isinstance(result, dict) and "error" in result and "suggested_action" in result:
-            return result  # pyright: ignore[reportUnknownVariableType]
+            return cast(Any, result)
         workspace_id = signature.bind(*args, **kwargs).arguments.get("workspace_id", "")
         return {"result": result, "_hint": hint.replace("{workspace_id}", str(workspace_id))}
 

@@ -16,7 +16,7 @@ def at_least(name: str, value: int, least: int) -> int:
     """
     if value < least:
         raise InvalidArgumentError(
-            f"Invalid '{name}': {str(value):.20} is below {least}.",
+            f"Invalid '{name}': {value!s:.20} is below {least}.",
             argument=name,
             suggested_action=f"Pass {name} as a whole number of at least {least}.",
         )

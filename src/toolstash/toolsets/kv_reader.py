@@ -38,12 +38,12 @@ def kv_reader(
     """
     if max_value_chars < 1 or max_keys < 1:
         raise ValueError("max_value_chars and max_keys must be at least 1")
-    return make_toolset(
-        ctx, name, lambda toolset: _fill(toolset, max_value_chars, max_keys), enforce_type=enforce_type
-    )
+    return make_toolset(ctx, name, lambda toolset: _fill(toolset, max_value_chars, max_keys), enforce_type=enforce_type)
 
 
 def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
+    get_value_name = toolset.tool_name_of("get_value")
+
     async def get_keys(workspace_id: str, offset: int = 0) -> dict[str, Any]:
         """List the top-level keys of the workspace.
 
@@ -53,9 +53,7 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
         """
         at_least("offset", offset, 0)
         stop = offset + max_keys
-        meta, names = await toolset.checked(
-            lambda store, at: store.read_names(at, offset, stop), workspace_id, "dict"
-        )
+        meta, names = await toolset.checked(lambda store, at: store.read_names(at, offset, stop), workspace_id, "dict")
         keys = _fitting(names)
         reached = offset + len(keys)
         answer: dict[str, Any] = {"keys": keys, "count": meta.item_count, "has_more": reached < meta.item_count}
@@ -88,9 +86,9 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
             answer["suggested_action"] = f"Read on with {get_value_name}(…, offset={piece.next_offset})."
         return answer
 
-    get_value_name = toolset.tool(get_value, validate_workspace=False, data_shape="dict").__tool_name__
     hint = f"Read a value with {get_value_name}(workspace_id='{{workspace_id}}', key=…)."
-    toolset.tool(validate_workspace=False, data_shape="dict", output_hint=hint)(get_keys)
+    toolset.tool(get_keys, validate_workspace=False, data_shape="dict", output_hint=hint)
+    toolset.tool(get_value, validate_workspace=False, data_shape="dict")
 
 
 def _fitting(names: list[str]) -> list[str]:
@@ -119,5 +117,5 @@ async def _no_such_key(toolset: ToolSet, workspace_id: str, key: str) -> Invalid
 
 
 def _type_name(value: Any) -> str:
-    names = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer", float: "number"}
-    return names.get(type(value), "null")
+    names: dict[Any, str] = {dict: "object", list: "array", str: "string", bool: "boolean", int: "integer"}
+    return "null" if value is None else names.get(type(value), "number")

@@ -35,6 +35,8 @@ def paginator(
 
 
 def _fill(toolset: ToolSet, max_page_size: int) -> None:
+    get_item_name = toolset.tool_name_of("get_item")
+
     async def read(workspace_id: str, start: int, stop: int) -> Reading:
         return await toolset.checked(lambda store, at: store.read(at, start, stop), workspace_id, "list")
 
@@ -131,14 +133,11 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
 
     hint = (
         "Ask for the next page while has_next is true; "
-        "{get_item}(workspace_id='{{workspace_id}}', index=…) reads one item whole."
+        f"{get_item_name}(workspace_id='{{workspace_id}}', index=…) reads one item whole."
     )
-    get_item_name = toolset.tool(get_item, validate_workspace=False, data_shape="list").__tool_name__
-    toolset.tool(
-        validate_workspace=False, data_shape="list", output_hint=hint.format(get_item=get_item_name)
-    )(paginate)
-    toolset.tool(count, validate_workspace=False, data_shape="list")
-    toolset.tool(get_slice, validate_workspace=False, data_shape="list")
+    toolset.tool(paginate, validate_workspace=False, data_shape="list", output_hint=hint)
+    for function in (count, get_item, get_slice):
+        toolset.tool(function, validate_workspace=False, data_shape="list")
 
 
 def _piece_of(row: Any, index: int, field: str | None, offset: int, tool: str) -> dict[str, Any]:

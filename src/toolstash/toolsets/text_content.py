@@ -55,7 +55,7 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
         meta, text = await toolset.checked(lambda store, at: store.read(at, start, stop), workspace_id, "scalar")
         if not isinstance(text, str):
             raise WorkspaceShapeMismatchError(
-                f"The workspace holds no text but the value {str(text):.60}.",
+                f"The workspace holds no text but the value {text!s:.60}.",
                 workspace_id=meta.workspace_id[:150],
                 expected_shape="text",
                 actual_shape="scalar",
@@ -89,7 +89,9 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
         }
         if taken < chars_per_page:
             answer["limited_by"] = "size"
-            answer["suggested_action"] = f"A page has at most {taken} characters: count pages with chars_per_page={taken}."
+            answer["suggested_action"] = (
+                f"A page has at most {taken} characters: count pages with chars_per_page={taken}."
+            )
         if page >= pages:
             answer["suggested_action"] = f"There is nothing on this page; the last page is {pages - 1}."
         return answer
@@ -149,13 +151,13 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
             "pages": _pages(meta.chars, default_page_chars),
         }
 
-    search_name = toolset.tool(search_in_text, validate_workspace=False, data_shape="scalar").__tool_name__
     hint = (
-        f"Read on with the next page while has_next is true; {search_name}(workspace_id='{{workspace_id}}', query=…) "
-        "finds a passage."
+        "Read on with the next page while has_next is true; "
+        f"{toolset.tool_name_of('search_in_text')}(workspace_id='{{workspace_id}}', query=…) finds a passage."
     )
-    toolset.tool(validate_workspace=False, data_shape="scalar", output_hint=hint)(read_page)
-    toolset.tool(get_length, validate_workspace=False, data_shape="scalar")
+    toolset.tool(read_page, validate_workspace=False, data_shape="scalar", output_hint=hint)
+    for function in (search_in_text, get_length):
+        toolset.tool(function, validate_workspace=False, data_shape="scalar")
 
 
 def _pages(chars: int, size: int) -> int:

@@ -222,7 +222,7 @@ class _LoopPool:
 
 
 async def _execute(client: Redis, *words: Any) -> Any:
-    return await client.execute_command(*words)  # pyright: ignore[reportUnknownMemberType]
+    return await cast(Any, client).execute_command(*words)
 
 
 async def _evaluate(client: Redis, call: ScriptCall) -> Any:
