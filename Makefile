@@ -1,34 +1,36 @@
-# Everything a person or CI runs. Needs Python 3.11 or later and a network the first time.
+# Everything a person or CI runs. Needs Python 3.11 or later and, the first time, a network.
 .DEFAULT_GOAL := help
-PYTHON ?= $(shell for p in python3 python3.13 python3.12 python3.11; do \
-	$$p -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null && echo $$p && break; done)
 BIN := .venv/bin
 SETUP := .venv/setup-done
 BENCH := .venv/bench-done
+RECENT = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
+PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do $$p $(RECENT) && echo $$p && break; done)
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
 .PHONY: help setup demo test check format bench clean
 
 help: ## Show what there is
-	@grep -E '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed 's/:.*## /\t/' | expand -t 12
+	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 setup: $(SETUP) ## Make .venv with everything that development needs
 
 $(SETUP): pyproject.toml
-	@test -n "$(PYTHON)" || { echo "toolstash needs Python 3.11 or later: install it, or run make PYTHON=/path/to/python"; exit 1; }
+	@test -n "$(PYTHON)" && $(PYTHON) $(RECENT) || { \
+		echo "toolstash needs Python 3.11 or later: install it, or run make PYTHON=/path/to/python" >&2; exit 1; }
 	@echo "setting up .venv with $(PYTHON)"
 	@$(PYTHON) -m venv .venv
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev]'
+	@$(INSTALL) -e '.[dev]'
 	@touch $@
 
 $(BENCH): $(SETUP)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input -e '.[dev,bench]'
+	@$(INSTALL) -e '.[dev,bench]'
 	@touch $@
 
 demo: $(SETUP) ## Run the main job on an embedded server
 	@$(BIN)/python examples/01_quickstart.py
 
-test: $(SETUP) check ## Check the code and run every test, real servers included
-	@$(BIN)/python -m pytest -q -n auto
+test: check ## Check the code and run every test, real servers included
+	@$(BIN)/python -m pytest -q -n logical --maxprocesses 8
 
 check: $(SETUP) ## Lint, format and types
 	@$(BIN)/ruff check --quiet

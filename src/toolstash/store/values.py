@@ -116,7 +116,7 @@ def is_rows(value: Any) -> bool:
 
 def count_non_finite(value: Any) -> int:
     """How many NaN and infinite numbers are inside."""
-    kind: Any = type(value)
+    kind = cast(Any, type(value))
     if kind is float:
         return 0 if math.isfinite(value) else 1
     if kind is dict:
@@ -154,7 +154,7 @@ class Normalizer:
         """
         if value is None or value is True or value is False:
             return value
-        kind: Any = type(value)
+        kind = cast(Any, type(value))
         if kind is str:
             return join_surrogates(value)
         if kind is int:

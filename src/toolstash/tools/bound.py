@@ -117,17 +117,15 @@ def _shares(sizes: Sequence[int], limit: int) -> list[int]:
 
 def _fit_row(row: Any, index: int, size: int, share: int, field_limit: int) -> tuple[Any, list[dict[str, Any]]]:
     if size <= min(share, field_limit):
-        return cast(Any, row), []
+        return row, []
     if isinstance(row, dict):
         cut_row = _cut_fields(cast(dict[str, Any], row), index, share, field_limit)
         if cut_row is not None:
             return cut_row
-    elif size <= share and not isinstance(row, str):
-        return cast(Any, row), []
+    elif size <= share:
+        return row, []
     text = row if isinstance(row, str) else json_text(row)
-    piece = take_piece(text, 0, min(share, PAGE_CHARS if size <= share else share) - 3)
-    if not piece.has_more:
-        return cast(Any, row), []
+    piece = take_piece(text, 0, share - 3)
     return piece.text + ELLIPSIS, [_cut_entry(index, None, len(text), piece.next_offset)]
 
 

@@ -178,9 +178,9 @@ class ToolSet:
         optional = signature.parameters["workspace_id"].default is None
 
         async def run(*args: Any, **kwargs: Any) -> Any:
-            workspace_id: Any = signature.bind(*args, **kwargs).arguments.get("workspace_id")
-            if not (workspace_id is None and optional):
-                await self.checked(lambda store, at: store.read(at, 0, 0), workspace_id, shape)
+            workspace_id = cast(str | None, signature.bind(*args, **kwargs).arguments.get("workspace_id"))
+            if workspace_id is not None or not optional:
+                await self.checked(lambda store, at: store.read(at, 0, 0), workspace_id or "", shape)
             return await body(*args, **kwargs)
 
         return run
@@ -264,8 +264,8 @@ def _hinted(
     async def run(*args: Any, **kwargs: Any) -> Any:
         result: Any = await body(*args, **kwargs)
         if isinstance(result, dict) and "error" in result and "suggested_action" in result:
-            return cast(Any, result)
+            return cast(dict[str, Any], result)
         workspace_id = signature.bind(*args, **kwargs).arguments.get("workspace_id", "")
-        return {"result": result, "_hint": hint.replace("{workspace_id}", str(workspace_id))}
+        return {"result": cast(Any, result), "_hint": hint.replace("{workspace_id}", str(workspace_id))}
 
     return run

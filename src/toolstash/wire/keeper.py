@@ -1,31 +1,44 @@
 """The keeper of an embedded server: a detached process that starts it and stops it after its last user.
 
-    python -m toolstash.wire.keeper <state directory> <socket> <server binary> [server options…]
+    python keeper.py <state directory> <"private" or "kept"> <socket> <server binary> [server options…]
 
-Every user process holds a shared lock on `users.lock`; the keeper waits for the exclusive one. The kernel drops a
-lock with its process, so a user that is killed counts as gone. One keeper at a time: it holds `keeper.lock`.
+Three locked files in the state directory say who lives; the kernel drops a lock with its last holder, however that
+one ends:
+
+    users.lock    shared, held by each process that uses the server
+    keeper.lock   held by the keeper: there is one at a time
+    server.lock   held by the server, which inherits it: no second one can start on the same data
+
+Imports nothing of toolstash and little of Python, so that it starts in a few milliseconds.
 """
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
-import shutil
 import signal
 import socket
-import subprocess
 import sys
 import threading
 import time
-from pathlib import Path
 
 USERS_LOCK = "users.lock"
 KEEPER_LOCK = "keeper.lock"
+SERVER_LOCK = "server.lock"
+SOCKET_MARK = "server.socket"
 SERVER_LOG = "server.log"
-PRIVATE_MARK = "private"
+PRIVATE_PREFIX = "private-"
+PRIVATE, KEPT = "private", "kept"
+
+ANOTHER_IS_AT_WORK = 3
+"""Exit status of a keeper that found another one."""
+
 STOP_SECONDS = 20.0
 QUICK_SECONDS = 5.0
-MOST_QUICK_STARTS = 3
+MOST_QUICK_ENDS = 3
+RETRY_SECONDS = 0.02
+MOST_LOG_BYTES = 200_000
 
 
 def answers(socket_path: str, timeout: float = 1.0) -> bool:
@@ -45,76 +58,177 @@ def ask(socket_path: str, command: bytes, timeout: float = 1.0) -> bytes:
         return b""
 
 
-def is_alive(state: Path) -> bool:
-    """Whether a keeper is at work in the state directory."""
+def take(path: str, operation: int) -> int | None:
+    """Locks a file (`fcntl.flock`), which is made if need be.
+
+    Returns:
+        Its descriptor, which holds the lock until it is closed; None when another holds it, or when the file was
+        removed meanwhile and the lock is on nothing.
+    """
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        lock = os.open(state / KEEPER_LOCK, os.O_RDWR)
-    except OSError:
+        fcntl.flock(descriptor, operation)
+        if os.path.samestat(os.fstat(descriptor), os.stat(path)):
+            return descriptor
+    except (BlockingIOError, FileNotFoundError):
+        pass
+    except BaseException:
+        os.close(descriptor)
+        raise
+    os.close(descriptor)
+    return None
+
+
+def is_held(path: str) -> bool:
+    """Whether somebody holds the lock of that file for itself."""
+    try:
+        descriptor = os.open(path, os.O_RDWR)
+    except FileNotFoundError:
         return False
     try:
-        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         return True
     finally:
-        os.close(lock)
+        os.close(descriptor)
     return False
+
+
+def marked_socket(state: str) -> str:
+    """The socket on which the server of a state directory was started last; "" if never."""
+    try:
+        with open(os.path.join(state, SOCKET_MARK)) as mark:
+            return mark.read()
+    except FileNotFoundError:
+        return ""
+
+
+def remove_private(state: str) -> None:
+    """Removes the state of a private server: renamed first, so that it is there whole or not at all."""
+    import shutil
+
+    with contextlib.suppress(OSError):
+        os.rename(state, f"{state}.gone")
+        shutil.rmtree(f"{state}.gone", ignore_errors=True)
 
 
 class Keeper:
     """Starts the server (or adopts one that a killed keeper left), keeps it running, and stops it in the end."""
 
-    def __init__(self, state: Path, socket_path: str, command: list[str]) -> None:
+    def __init__(self, state: str, kind: str, socket_path: str, command: list[str]) -> None:
         self._state = state
-        self._socket = socket_path
+        self._is_private = kind == PRIVATE
+        self._new_socket = socket_path
         self._command = command
-        self._server: subprocess.Popen[bytes] | None = None
-        self._stopping = threading.Event()
+        self._pid: int | None = None  # of a server that is our child
+        self._users_are_gone = threading.Event()
 
     def run(self) -> None:
-        """Returns when the last user is gone and the server is down; at once if another keeper is at work."""
-        keeper_lock = os.open(self._state / KEEPER_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
+        """Returns when the server is down: after the last user, or after it ended several times within seconds."""
+        threading.Thread(target=self._stop_after_the_last_user, daemon=True).start()
+        quick_ends = 0
         try:
-            fcntl.flock(keeper_lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
+            while not self._users_are_gone.is_set() and quick_ends < MOST_QUICK_ENDS:
+                began = time.monotonic()
+                self._start_unless_running()
+                self._wait_until_down()
+                quick_ends = quick_ends + 1 if time.monotonic() - began < QUICK_SECONDS else 0
+        finally:
+            self._clean_up()
+
+    def _start_unless_running(self) -> None:
+        lock = take(self._path(SERVER_LOCK), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if lock is None:
             return
-        threading.Thread(target=self._supervise, daemon=True).start()
-        users = os.open(self._state / USERS_LOCK, os.O_RDWR | os.O_CREAT, 0o600)
-        fcntl.flock(users, fcntl.LOCK_EX)
-        self._stopping.set()
-        self._stop()
-        Path(self._socket).unlink(missing_ok=True)
-        if (self._state / PRIVATE_MARK).exists():
-            shutil.rmtree(self._state, ignore_errors=True)
+        try:
+            self._mark_socket()
+            os.set_inheritable(lock, True)
+            end_signals = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
+            self._pid = os.posix_spawn(
+                self._command[0], self._command, os.environ, setsigmask=(), setsigdef=end_signals
+            )
+        finally:
+            os.close(lock)
 
-    def _supervise(self) -> None:
-        """A server that dies is started again; one that dies three times within seconds is not."""
-        while answers(self._socket) and not self._stopping.is_set():
-            time.sleep(0.5)
-        starts: list[float] = []
-        while not self._stopping.is_set():
-            starts = [at for at in starts if time.monotonic() - at < QUICK_SECONDS]
-            if len(starts) == MOST_QUICK_STARTS:
-                os._exit(1)
-            starts.append(time.monotonic())
-            self._server = self._start()
-            self._server.wait()
+    def _mark_socket(self) -> None:
+        with open(self._path(f"{SOCKET_MARK}.new"), "w") as mark:
+            mark.write(self._new_socket)
+        os.replace(mark.name, self._path(SOCKET_MARK))
 
-    def _start(self) -> subprocess.Popen[bytes]:
-        Path(self._socket).unlink(missing_ok=True)
-        with open(self._state / SERVER_LOG, "ab") as log:
-            return subprocess.Popen(self._command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=self._state)
+    def _wait_until_down(self) -> None:
+        lock = os.open(self._path(SERVER_LOCK), os.O_RDWR)
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        os.close(lock)
+        if self._pid is not None:
+            os.waitpid(self._pid, 0)
+            self._pid = None
 
-    def _stop(self) -> None:
-        """Asks the server to flush and end; kills it when it does not."""
-        ask(self._socket, b"SHUTDOWN\r\n", timeout=STOP_SECONDS)
-        if self._server is not None:
-            try:
-                self._server.wait(STOP_SECONDS)
-            except subprocess.TimeoutExpired:
-                self._server.kill()
+    def _stop_after_the_last_user(self) -> None:
+        if self._is_private:
+            sweep_abandoned(os.path.dirname(self._state))
+        with contextlib.suppress(FileNotFoundError):  # the directory was removed: nobody can come any more
+            while take(self._path(USERS_LOCK), fcntl.LOCK_EX) is None:
+                time.sleep(RETRY_SECONDS)
+        self._users_are_gone.set()
+        deadline = time.monotonic() + STOP_SECONDS
+        while (seconds_left := deadline - time.monotonic()) > 0:  # again: it may not be listening yet
+            ask(marked_socket(self._state), b"SHUTDOWN\r\n", seconds_left)
+            time.sleep(RETRY_SECONDS)  # this process ends with the server, here or in between
+        if self._pid is not None:
+            os.kill(self._pid, signal.SIGKILL)
+
+    def _clean_up(self) -> None:
+        for path in (marked_socket(self._state), self._path(SOCKET_MARK)):
+            with contextlib.suppress(OSError):
+                os.unlink(path)
+        if self._is_private and self._users_are_gone.is_set():
+            remove_private(self._state)
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._state, name)
+
+
+def sweep_abandoned(runtime: str) -> None:
+    """Ends the private servers whose keeper and users were all killed, and removes what machine crashes left."""
+    for name in os.listdir(runtime):
+        if name.startswith(PRIVATE_PREFIX):
+            with contextlib.suppress(OSError):
+                _sweep(os.path.join(runtime, name))
+
+
+def _sweep(state: str) -> None:
+    held: list[int] = []
+    try:
+        for name in (USERS_LOCK, KEEPER_LOCK, SERVER_LOCK):
+            if name == SERVER_LOCK:
+                ask(marked_socket(state), b"SHUTDOWN\r\n", QUICK_SECONDS)
+            lock = take(os.path.join(state, name), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if lock is None:
+                return
+            held.append(lock)
+        remove_private(state)
+    finally:
+        for lock in held:
+            os.close(lock)
+
+
+def main(state: str, kind: str, socket_path: str, *command: str) -> None:
+    """Becomes the keeper of a state directory; exits with `ANOTHER_IS_AT_WORK` when it has one.
+
+    Returns to the caller's shell as soon as the lock is held: a fork carries it on.
+    """
+    signal.signal(signal.SIGCHLD, signal.SIG_DFL)  # an ignoring parent would hide the end of the server
+    for end_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(end_signal, signal.SIG_IGN)
+    os.umask(0o077)
+    if take(os.path.join(state, KEEPER_LOCK), fcntl.LOCK_EX | fcntl.LOCK_NB) is None:
+        sys.exit(ANOTHER_IS_AT_WORK)
+    if os.fork():
+        os._exit(0)
+    if os.fstat(sys.stderr.fileno()).st_size > MOST_LOG_BYTES:
+        os.ftruncate(sys.stderr.fileno(), 0)
+    Keeper(state, kind, socket_path, list(command)).run()
 
 
 if __name__ == "__main__":
-    for stop_signal in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
-        signal.signal(stop_signal, signal.SIG_IGN)
-    Keeper(Path(sys.argv[1]), sys.argv[2], sys.argv[3:]).run()
+    main(*sys.argv[1:])
