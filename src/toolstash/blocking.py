@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import asyncio
 import atexit
+import inspect
 import os
 import threading
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import AbstractContextManager
 from functools import partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar, cast
+from typing import Any, Generic, ParamSpec, TypeVar
 
 from anyio.from_thread import BlockingPortal, start_blocking_portal
 
@@ -87,20 +88,15 @@ class Blocking:
         if not callable(attribute):
             return attribute
 
-        def call(*args: Any, **kwargs: Any) -> Any:
-            result = attribute(*args, **kwargs)
-            if isinstance(result, AsyncIterator):
-                return _pull(cast(AsyncIterator[Any], result))
-            return run_blocking(_awaited, result) if asyncio.iscoroutine(result) else result
-
-        return call
+        if inspect.iscoroutinefunction(attribute):
+            return partial(run_blocking, attribute)
+        if inspect.isasyncgenfunction(attribute):
+            return partial(_pull, attribute)
+        return attribute
 
 
-async def _awaited(coroutine: Awaitable[R]) -> R:
-    return await coroutine
-
-
-def _pull(items: AsyncIterator[R]) -> Iterator[R]:
+def _pull(function: Callable[P, AsyncIterator[R]], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
+    items = function(*args, **kwargs)
     end: Any = object()
     while (item := run_blocking(_next_or, items, end)) is not end:
         yield item
@@ -114,9 +110,9 @@ class AsyncTool(Generic[P, R]):
     """An async function with a blocking form: `await tool(…)` in async code, `tool.blocking(…)` in sync code."""
 
     def __init__(self, run: Callable[P, Awaitable[R]], like: Callable[..., Any] | None = None) -> None:
-        self._run = run
-        self.__name__ = getattr(like or run, "__name__", "tool")
+        self.__name__ = "tool"
         update_wrapper(self, like or run)
+        self._run = run  # after the wrapping, which copies what `like` holds
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Awaitable[R]:
         return self._run(*args, **kwargs)

@@ -27,7 +27,7 @@ if sys.platform != "win32":  # which has no fcntl; `ensure_server` refuses befor
 
     from toolstash.wire import keeper
 
-SOCKET_PATH_BYTES = 100  # the kernel takes 108, some 104
+MOST_RUNTIME_BYTES = 75  # of the 104 that every system takes for a socket; a name below it has up to 25
 POLL_SECONDS = 0.005
 MOST_KEEPERS = 2
 _ALWAYS = ("--port", "0", "--unixsocketperm", "600", "--daemonize", "no", "--maxmemory-policy", "noeviction")
@@ -141,15 +141,16 @@ def _place_of(directory: str | os.PathLike[str]) -> _Place:
     os.makedirs(state, mode=0o700, exist_ok=True)
     status = os.stat(state)  # tells one directory from another however it is spelled, or made again
     name = hashlib.sha256(f"{status.st_dev}:{status.st_ino}".encode()).hexdigest()[:12]
-    return _used.setdefault(state, _Place(state, keeper.KEPT, os.path.join(_runtime_directory(), f"{name}.sock")))
+    place = _used[state] = _Place(state, keeper.KEPT, os.path.join(_runtime_directory(), f"{name}.sock"))
+    return place
 
 
 def _runtime_directory() -> str:
     """A short directory of this user for sockets."""
-    base = tempfile.gettempdir()
-    if len(os.fsencode(base)) > SOCKET_PATH_BYTES // 2:
-        base = "/tmp"
-    runtime = os.path.join(base, f"toolstash-{os.geteuid()}")
+    own = f"toolstash-{os.geteuid()}"
+    runtime = os.path.join(tempfile.gettempdir(), own)
+    if len(os.fsencode(runtime)) > MOST_RUNTIME_BYTES:
+        runtime = os.path.join("/tmp", own)
     with contextlib.suppress(FileExistsError):
         os.mkdir(runtime, 0o700)
     if not _is_own(runtime):

@@ -118,27 +118,31 @@ class Keeper:
     def __init__(self, state: str, kind: str, socket_path: str, command: list[str]) -> None:
         self._state = state
         self._is_private = kind == PRIVATE
-        self._new_socket = socket_path
+        self._socket = socket_path
         self._command = command
         self._pid: int | None = None  # of a server that is our child
         self._users_are_gone = threading.Event()
 
     def run(self) -> None:
         """Returns when the server is down: after the last user, or after it ended several times within seconds."""
-        threading.Thread(target=self._stop_after_the_last_user, daemon=True).start()
         quick_ends = 0
         try:
-            while not self._users_are_gone.is_set() and quick_ends < MOST_QUICK_ENDS:
+            self._start_unless_running()
+            threading.Thread(target=self._stop_after_the_last_user, daemon=True).start()
+            while True:
                 began = time.monotonic()
-                self._start_unless_running()
                 self._wait_until_down()
                 quick_ends = quick_ends + 1 if time.monotonic() - began < QUICK_SECONDS else 0
+                if self._users_are_gone.is_set() or quick_ends == MOST_QUICK_ENDS:
+                    break
+                self._start_unless_running()
         finally:
             self._clean_up()
 
     def _start_unless_running(self) -> None:
         lock = take(self._path(SERVER_LOCK), fcntl.LOCK_EX | fcntl.LOCK_NB)
         if lock is None:
+            self._socket = marked_socket(self._state) or self._socket
             return
         try:
             self._mark_socket()
@@ -152,7 +156,7 @@ class Keeper:
 
     def _mark_socket(self) -> None:
         with open(self._path(f"{SOCKET_MARK}.new"), "w") as mark:
-            mark.write(self._new_socket)
+            mark.write(self._socket)
         os.replace(mark.name, self._path(SOCKET_MARK))
 
     def _wait_until_down(self) -> None:
@@ -166,21 +170,21 @@ class Keeper:
     def _stop_after_the_last_user(self) -> None:
         if self._is_private:
             sweep_abandoned(os.path.dirname(self._state))
-        with contextlib.suppress(FileNotFoundError):  # the directory was removed: nobody can come any more
-            while take(self._path(USERS_LOCK), fcntl.LOCK_EX) is None:
-                time.sleep(RETRY_SECONDS)
+        with contextlib.suppress(FileNotFoundError):  # or the directory was removed: nobody can come any more
+            take(self._path(USERS_LOCK), fcntl.LOCK_EX)
         self._users_are_gone.set()
         deadline = time.monotonic() + STOP_SECONDS
         while (seconds_left := deadline - time.monotonic()) > 0:  # again: it may not be listening yet
-            ask(marked_socket(self._state), b"SHUTDOWN\r\n", seconds_left)
+            ask(self._socket, b"SHUTDOWN\r\n", seconds_left)
             time.sleep(RETRY_SECONDS)  # this process ends with the server, here or in between
         if self._pid is not None:
             os.kill(self._pid, signal.SIGKILL)
 
     def _clean_up(self) -> None:
-        for path in (marked_socket(self._state), self._path(SOCKET_MARK)):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+        with contextlib.suppress(FileNotFoundError):
+            if marked_socket(self._state) == self._socket:  # not so after the directory was removed and made again
+                os.unlink(self._path(SOCKET_MARK))
+            os.unlink(self._socket)
         if self._is_private and self._users_are_gone.is_set():
             remove_private(self._state)
 
@@ -199,10 +203,10 @@ def sweep_abandoned(runtime: str) -> None:
 def _sweep(state: str) -> None:
     held: list[int] = []
     try:
-        for name in (USERS_LOCK, KEEPER_LOCK, SERVER_LOCK):
+        for name, seconds in ((USERS_LOCK, 0.0), (KEEPER_LOCK, 0.0), (SERVER_LOCK, QUICK_SECONDS)):
             if name == SERVER_LOCK:
                 ask(marked_socket(state), b"SHUTDOWN\r\n", QUICK_SECONDS)
-            lock = take(os.path.join(state, name), fcntl.LOCK_EX | fcntl.LOCK_NB)
+            lock = _take_within(seconds, os.path.join(state, name))
             if lock is None:
                 return
             held.append(lock)
@@ -210,6 +214,13 @@ def _sweep(state: str) -> None:
     finally:
         for lock in held:
             os.close(lock)
+
+
+def _take_within(seconds: float, path: str) -> int | None:
+    deadline = time.monotonic() + seconds
+    while (lock := take(path, fcntl.LOCK_EX | fcntl.LOCK_NB)) is None and time.monotonic() < deadline:
+        time.sleep(RETRY_SECONDS)
+    return lock
 
 
 def main(state: str, kind: str, socket_path: str, *command: str) -> None:
