@@ -6,6 +6,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from tests.servers import NAMES, RealServer, shared_server
 from toolstash import Ctx, MemoryStore
 
 
@@ -14,3 +15,9 @@ async def ctx() -> AsyncIterator[Ctx]:
     """A Ctx whose data is in this process."""
     async with Ctx(MemoryStore()) as made:
         yield made
+
+
+@pytest.fixture(params=NAMES)
+def real_server(request: pytest.FixtureRequest) -> RealServer:
+    """Each real server in turn: one process each for the whole run, so use a prefix of your own."""
+    return shared_server(request.param)

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import atexit
+import contextlib
 import ctypes
 import importlib.util
 import os
+import random
 import shutil
 import signal
 import socket
@@ -57,7 +59,13 @@ class RealServer:
             stderr=subprocess.DEVNULL,
             preexec_fn=_die_with_the_tests,
         )
-        until_sync(lambda: keeper.answers(self.socket_path), what=f"{self.name} answers")
+        until_sync(self._is_up, what=f"{self.name} answers")
+
+    def _is_up(self) -> bool:
+        log = self._folder / "log"
+        if self._process is not None and self._process.poll() is not None:
+            pytest.fail(f"{self.name} ended: {log.read_text()[-600:] if log.exists() else 'no log'}")
+        return keeper.answers(self.socket_path)
 
     def kill(self) -> None:
         """SIGKILL: no goodbye, no saving."""
@@ -132,9 +140,12 @@ def _file(package: str, path: str) -> Path:
 
 
 def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
+    """Below the ports that outgoing connections are given, so that it is still free for a restart."""
+    while True:
+        port = random.randrange(20_000, 32_000)
+        with contextlib.suppress(OSError), socket.socket() as probe:
+            probe.bind(("127.0.0.1", port))
+            return port
 
 
 def _die_with_the_tests() -> None:

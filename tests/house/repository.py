@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from tests.house.sources import Source
 
 EMPTY_NAMES = frozenset({"utils", "util", "helpers", "helper", "common", "misc", "manager", "base_utils"})
-ASSERTING = frozenset({"raises", "warns", "fail", "until", "until_sync"})
+ASSERTING = frozenset({"raises", "warns", "fail", "until", "until_sync", "check_schema"})
 """Calls that fail a test by themselves; so do functions whose names begin with assert or expect."""
 
 _MACHINE_PATH = re.compile(r"(?<![\w.~-])/(work|root|farm|home/[a-z]\w*|Users/[A-Za-z]\w*)(/|\b(?=[\s`'\",)]))")
 _FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_CODE = re.compile(r"^```.*?^```$|`[^`\n]*`", re.MULTILINE | re.DOTALL)
 _LINK = re.compile(r"\]\(([^)\s]+)\)")
 
 
@@ -148,7 +149,7 @@ def parameter_faults(code: str, callables: dict[str, object]) -> list[str]:
 
 def link_faults(document: Source, root: Path) -> list[str]:
     """Links to files that are not there."""
-    targets = [link.partition("#")[0] for link in _LINK.findall(document.text)]
+    targets = [link.partition("#")[0] for link in _LINK.findall(_CODE.sub("", document.text))]
     folder = (root / document.path).parent
     return [
         f"{document.path} links to {target}"

@@ -11,7 +11,7 @@ SRC = python_under("src/toolstash")
 
 READS_ENVIRONMENT = {
     "src/toolstash/settings.py": "the one place that reads settings from the environment",
-    "src/toolstash/wire/embedded.py": "hands the environment on, unread, to the keeper that it starts",
+    "src/toolstash/wire/keeper.py": "hands the environment on, unread, to the server that it starts",
 }
 LONG = {
     "src/toolstash/tools/ctx.py": "the front door: one short method a verb, and their docstrings are most of it",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -194,6 +195,22 @@ def test_a_busy_server_whose_keeper_was_killed_gets_no_second_one_beside_it(user
         late.communicate()
 
 
+def test_a_server_that_is_held_up_by_a_script_counts_as_running(users: list[User], tmp_path: Path) -> None:
+    user = User(tmp_path)
+    users.append(user)
+    user.ask("CONFIG SET busy-reply-threshold 20")
+    with socket.socket(socket.AF_UNIX) as caller:
+        caller.connect(user.socket_path)
+        caller.sendall(b'EVAL "while true do end" 0\r\n')
+        until_sync(lambda: keeper.ask(user.socket_path, b"PING\r\n").startswith(b"-BUSY"), what="a script runs")
+
+        users.append(User(tmp_path))
+        assert users[1].ask("PING").startswith("-BUSY")
+        for each in users:
+            each.leave()
+        until_sync(lambda: gone(user.socket_path), what="the server ends though the script runs", within=10)
+
+
 def test_a_user_killed_while_the_server_starts_does_not_hold_up_the_next(users: list[User], tmp_path: Path) -> None:
     hasty = start_user(tmp_path)
     until_sync(lambda: keeper.is_held(str(tmp_path / keeper.SERVER_LOCK)), what="the server is being started")
@@ -252,7 +269,7 @@ def test_a_directory_removed_and_made_again_gets_a_new_server(users: list[User],
     assert len(server_pids(new.socket_path)) == 1
 
 
-FORK = """
+FORK = r"""
 import os
 from toolstash.wire import embedded, keeper
 parents = embedded.ensure_server(None).socket_path
@@ -336,13 +353,14 @@ def test_a_path_that_is_no_directory_is_an_error_of_ours(tmp_path: Path) -> None
 
 
 def test_a_runtime_directory_of_others_is_refused(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    runtime = tmp_path / f"toolstash-{os.getuid()}"
-    runtime.mkdir(mode=0o777)
-    runtime.chmod(0o777)
-    monkeypatch.setattr(embedded.tempfile, "gettempdir", lambda: str(tmp_path))
+    with tempfile.TemporaryDirectory(prefix="open-") as short:
+        runtime = Path(short) / f"toolstash-{os.getuid()}"
+        runtime.mkdir()
+        runtime.chmod(0o777)
+        monkeypatch.setattr(embedded.tempfile, "gettempdir", lambda: short)
 
-    with pytest.raises(embedded.EmbeddedServerError, match="nobody else can enter"):
-        embedded.ensure_server(tmp_path / "data")
+        with pytest.raises(embedded.EmbeddedServerError, match="nobody else can enter"):
+            embedded.ensure_server(tmp_path / "data")
 
 
 def test_a_server_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -11,21 +11,26 @@ import orjson
 
 from toolstash.errors import UnstorableValueError
 from toolstash.fieldpath import escape_key
-from toolstash.store.codec import Tally, decode, encode
-from toolstash.store.values import count_non_finite
+from toolstash.store.codec import Codec, Tally, decode, encode
 
 PAGE_CHARS = 12_000
 FIELD_CHARS = 2_000
 VALUE_CHARS = 20_000
 ELLIPSIS = "…"
 
+_LEAST_ROW = 100
 _LEAST_FIELD = 16
+_CUT_ENTRY = 80  # characters of one entry of `cut` that names no field
 _MOST_CUT_FIELDS = 5
 _STRICT = orjson.OPT_PASSTHROUGH_DATACLASS | orjson.OPT_PASSTHROUGH_DATETIME | orjson.OPT_PASSTHROUGH_SUBCLASS
 
 
 def json_text(value: Any) -> str:
-    """Compact JSON with non-ASCII characters as they are."""
+    """Compact JSON with non-ASCII characters as they are.
+
+    A value with very large integers or lone surrogates is written by the standard library; its floats with an
+    exponent are then a character longer (1e-07 for 1e-7).
+    """
     try:
         return orjson.dumps(value).decode()
     except TypeError:
@@ -53,13 +58,26 @@ class Piece:
 
 
 def take_piece(text: str, offset: int, budget: int) -> Piece:
-    """The longest stretch from `offset` on whose JSON form is within `budget` code points; at least one of the text."""
+    """The longest stretch from `offset` on whose JSON form is within `budget` code points; at least one of the text.
+
+    A surrogate pair kept as two code points stays together where the budget has room for both.
+    """
     start = min(max(offset, 0), len(text))
     stretch = text[start : start + max(1, budget)]
     if _escaped_chars(stretch) > budget:
         stretch = stretch[: _longest_prefix(stretch, budget)]
     end = start + len(stretch)
+    if len(stretch) > 1 and _is_high_half(stretch[-1]) and _is_low_half(text[end : end + 1]):
+        stretch, end = stretch[:-1], end - 1
     return Piece(stretch, start, len(text), end < len(text), end if end < len(text) else None)
+
+
+def _is_high_half(char: str) -> bool:
+    return "\ud800" <= char <= "\udbff"
+
+
+def _is_low_half(char: str) -> bool:
+    return "\udc00" <= char <= "\udfff"
 
 
 def _longest_prefix(text: str, budget: int) -> int:
@@ -85,79 +103,122 @@ class FittedRows:
     cut: list[dict[str, Any]]
 
 
+def level(sizes: Iterable[int], room: int) -> int:
+    """The largest cap with which the sizes, each counted up to the cap, are within `room` together; 0 if none is.
+
+    Where all fit as they are, it is the largest size.
+    """
+    ordered = sorted(sizes)
+    for done, size in enumerate(ordered):
+        cap = room // (len(ordered) - done)
+        if size > cap:
+            return max(cap, 0)
+        room -= size
+    return ordered[-1] if ordered else 0
+
+
 def fit_rows(
     rows: Sequence[Any], first_index: int, *, limit: int = PAGE_CHARS, field_limit: int = FIELD_CHARS
 ) -> FittedRows:
-    """Shortens rows until their JSON is within `limit`; none is dropped.
+    """Shortens rows until their JSON, with what `cut` adds, is within `limit`; none is dropped.
 
-    Each row may take an equal share, and what short rows leave over goes to the longer ones. A field above
-    `field_limit` is always cut. An entry of `cut` is `{index, field, total_chars, next_offset}`; its field is None
-    where the whole row became a prefix of its JSON text, or where more than five fields were cut.
+    Each row may take an equal share (100 characters at least, however many rows there are), and what short rows
+    leave over goes to the longer ones. A field above `field_limit` is always cut. An entry of `cut` is
+    `{index, field, total_chars, next_offset}`: reading on at `next_offset` continues what is shown before the "…".
+    Its `field` is None where the whole row became a prefix of its JSON text (of a text row: of the text), and
+    where several fields were cut and only the row as a whole is named; then `next_offset` is 0.
     """
     sizes = [json_chars(row) for row in rows]
-    if sum(sizes) <= min(limit, field_limit):
+    if sum(sizes) <= limit and max(sizes, default=0) <= field_limit:
         return FittedRows(list(rows), [])
+    measured = [
+        _measured(index, row, size) for index, (row, size) in enumerate(zip(rows, sizes, strict=True), first_index)
+    ]
+    share = level([row.demand(field_limit) for row in measured], limit)
     fitted = FittedRows([], [])
-    for place, (row, share) in enumerate(zip(rows, _shares(sizes, limit), strict=True)):
-        index = first_index + place
-        item, cut = _fit_row(row, index, sizes[place], share, field_limit)
+    for row in measured:
+        item, cut = _fit_row(row, max(min(row.demand(field_limit), share), _LEAST_ROW), field_limit)
         fitted.items.append(item)
         fitted.cut.extend(cut)
     return fitted
 
 
-def _shares(sizes: Sequence[int], limit: int) -> list[int]:
-    shares = [0] * len(sizes)
-    left = limit
-    for done, place in enumerate(sorted(range(len(sizes)), key=sizes.__getitem__)):
-        shares[place] = min(sizes[place], left // (len(sizes) - done))
-        left -= shares[place]
-    return shares
+@dataclass(frozen=True, slots=True)
+class _Row:
+    """A row with its size as JSON; for a dict also the sizes of its fields."""
+
+    index: int
+    value: Any
+    size: int
+    fields: Mapping[str, int]
+
+    def has_long_field(self, field_limit: int) -> bool:
+        return self.size > field_limit and max(self.fields.values(), default=0) > field_limit
+
+    def demand(self, field_limit: int) -> int:
+        """What the row would take if it had all the room it wants, its entry in `cut` included."""
+        return self.size + _CUT_ENTRY if self.has_long_field(field_limit) else self.size
 
 
-def _fit_row(row: Any, index: int, size: int, share: int, field_limit: int) -> tuple[Any, list[dict[str, Any]]]:
-    if size <= min(share, field_limit):
-        return row, []
-    if isinstance(row, dict):
-        cut_row = _cut_fields(cast(dict[str, Any], row), index, share, field_limit)
-        if cut_row is not None:
-            return cut_row
-    elif size <= share:
-        return row, []
-    text = row if isinstance(row, str) else json_text(row)
-    piece = take_piece(text, 0, share - 3)
-    return piece.text + ELLIPSIS, [_cut_entry(index, None, len(text), piece.next_offset)]
+def _measured(index: int, row: Any, size: int) -> _Row:
+    fields = cast(dict[str, Any], row) if isinstance(row, dict) else {}
+    return _Row(index, row, size, {name: json_chars(value) for name, value in fields.items()})
 
 
-def _cut_fields(
-    row: Mapping[str, Any], index: int, share: int, field_limit: int
-) -> tuple[dict[str, Any], list[dict[str, Any]]] | None:
+_Cut = list[dict[str, Any]]
+
+
+def _fit_row(row: _Row, room: int, field_limit: int) -> tuple[Any, _Cut]:
+    if row.size <= room and not row.has_long_field(field_limit):
+        return row.value, []
+    fitted = _cut_fields(row, room, field_limit) if row.fields else None
+    return fitted or _cut_whole(row, room)
+
+
+def _cut_whole(row: _Row, room: int) -> tuple[str, _Cut]:
+    text, shown, next_offset = _start_of(row.value, room - _CUT_ENTRY)
+    return shown, [_cut_entry(row.index, None, len(text), next_offset)]
+
+
+def _cut_fields(row: _Row, room: int, field_limit: int) -> tuple[dict[str, Any], _Cut] | None:
     """The row with its long fields cut to one cap, the largest that fits; None when no cap does."""
-    sizes = {key: json_chars(value) for key, value in row.items()}
-    frame = 2 + sum(json_chars(key) + 2 for key in row)
-
-    def total(cap: int) -> int:
-        return frame + sum(min(size, cap) for size in sizes.values())
-
-    if total(_LEAST_FIELD) > share:
+    frame = json_chars(dict.fromkeys(row.fields, 0)) - len(row.fields)
+    cap = _field_cap(row.fields, room - frame, field_limit)
+    if cap < _LEAST_FIELD:
         return None
-    low, high = _LEAST_FIELD, field_limit
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if total(middle) <= share else (low, middle - 1)
-    shown: dict[str, Any] = {}
-    cut: list[dict[str, Any]] = []
-    for key, value in row.items():
-        if sizes[key] <= low:
-            shown[key] = value
-            continue
-        text = value if isinstance(value, str) else json_text(value)
-        piece = take_piece(text, 0, low - 3)
-        shown[key] = piece.text + ELLIPSIS
-        cut.append(_cut_entry(index, escape_key(key), len(text), piece.next_offset))
-    if len(cut) > _MOST_CUT_FIELDS:
-        cut = [_cut_entry(index, None, frame + sum(sizes.values()), 0)]
+    shown: dict[str, Any] = dict(row.value)
+    cut: _Cut = []
+    for name in (name for name, size in row.fields.items() if size > cap):
+        text, shown[name], next_offset = _start_of(shown[name], cap)
+        cut.append(_cut_entry(row.index, _path_to(name, row.fields), len(text), next_offset))
+    left = room - frame - _taken(row.fields, cap)
+    if len(cut) > _MOST_CUT_FIELDS or json_chars(cut) > left:
+        cut = [_cut_entry(row.index, None, row.size, 0)]
     return shown, cut
+
+
+def _field_cap(sizes: Mapping[str, int], room: int, field_limit: int) -> int:
+    """How long a field may be. A fifth of the room is kept for `cut`, less where the field limit leaves enough."""
+    if _taken(sizes, field_limit) + _CUT_ENTRY <= room:
+        return field_limit
+    return min(level(sizes.values(), room - max(_CUT_ENTRY, room // 5)), field_limit)
+
+
+def _taken(sizes: Mapping[str, int], cap: int) -> int:
+    return sum(min(size, cap) for size in sizes.values())
+
+
+def _start_of(value: Any, budget: int) -> tuple[str, str, int | None]:
+    """The text that the value is read in, its start with "…" (`budget` characters as JSON), and where that ends."""
+    text = value if isinstance(value, str) else json_text(value)
+    piece = take_piece(text, 0, budget - 3)
+    return text, piece.text + ELLIPSIS, piece.next_offset
+
+
+def _path_to(name: str, fields: Mapping[str, int]) -> str:
+    """The field's path. Where another field is spelt like it, the plain name: a whole name wins over a path."""
+    path = escape_key(name)
+    return name if path in fields else path
 
 
 def _cut_entry(index: int, field: str | None, total_chars: int, next_offset: int | None) -> dict[str, Any]:
@@ -167,35 +228,45 @@ def _cut_entry(index: int, field: str | None, total_chars: int, next_offset: int
 def guard_result(result: Any, max_chars: int | None) -> Any:
     """The last resort: a result that is strict JSON and within `max_chars`, or an error that says so.
 
-    What is fine already is returned as it is. Other values take their JSON form; NaN and infinity become null.
+    What is plain JSON already is returned as it is, the same object; other values take their JSON form, and NaN
+    and infinity become null. A text counts by its own length, everything else by its JSON. The error itself is
+    within `max_chars` where that is at least 500.
     """
-    if isinstance(result, str) and type(result) is str:
-        return result if max_chars is None or len(result) <= max_chars else _too_large(result, len(result), max_chars)
     try:
-        document = orjson.dumps(result, option=_STRICT)
-        plain = result
-        if b"null" in document and count_non_finite(result):
-            plain = orjson.loads(document)
+        document, codec = _document_of(result)
+    except UnstorableValueError as error:
+        return error.to_llm_dict()
+    if max_chars is not None and len(document) > max_chars:
+        text = result if isinstance(result, str) else document.decode("utf-8", "surrogatepass")
+        if len(text) > max_chars:
+            return _too_large(text, max_chars)
+    # orjson writes enums, UUIDs and NaN without a word: only the comparison tells that they were converted.
+    plain = decode(document, codec)
+    return result if plain == result else plain
+
+
+def _document_of(result: Any) -> tuple[bytes, Codec]:
+    try:
+        return orjson.dumps(result, option=_STRICT), "orjson"
     except TypeError:
-        tally = Tally()
-        try:
-            document = encode(result, tally)
-        except UnstorableValueError as error:
-            return error.to_llm_dict()
-        plain = decode(document, tally.codec)
-        if tally.codec == "json":
-            document = json_text(plain).encode("utf-8", "surrogatepass")
-    if max_chars is None or len(document) <= max_chars:
-        return plain
-    text = document.decode("utf-8", "surrogatepass")
-    return plain if len(text) <= max_chars else _too_large(text, len(text), max_chars)
+        pass
+    tally = Tally()
+    try:
+        document = encode(result, tally)
+    except UnstorableValueError:
+        raise
+    except Exception as error:
+        raise UnstorableValueError(f"The result has no JSON form ({type(result).__name__}).") from error
+    if tally.codec == "json":
+        document = json_text(decode(document, "json")).encode("utf-8", "surrogatepass")
+    return document, tally.codec
 
 
-def _too_large(text: str, chars: int, max_chars: int) -> dict[str, Any]:
+def _too_large(text: str, max_chars: int) -> dict[str, Any]:
     return {
-        "error": f"The result has {chars:,} characters; at most {max_chars:,} can be shown.",
+        "error": f"The result has {len(text):,} characters; at most {max_chars:,} can be shown.",
         "truncated": True,
-        "result_chars": chars,
-        "preview": take_piece(text, 0, min(2_000, max_chars // 4)).text,
+        "result_chars": len(text),
+        "preview": take_piece(text, 0, min(2_000, max_chars // 2)).text,
         "suggested_action": "Ask for less at once: a smaller page, fewer characters, or one field.",
     }

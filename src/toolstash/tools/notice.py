@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, cast
 
 from toolstash.contracts import WorkspaceMeta, WorkspaceRef
-from toolstash.tools.bound import ELLIPSIS, json_chars
-from toolstash.tools.preview import shrink
+from toolstash.tools.bound import ELLIPSIS, guard_result, json_chars, level
+from toolstash.tools.notice_message import message_of
+from toolstash.tools.notice_schema import shorten_schema
+from toolstash.tools.preview import shrink, shrink_fields, size_within
 
 DATA_CHARS = 1_500
 WHOLE_CHARS = 3_000
 PREVIEW_ROWS = 3
 STEPS = 4
 
+_SPARE_CHARS = 40  # key names and punctuation of one part
 _METADATA_CHARS = 350
 _SCHEMA_CHARS = 800
-_SPARE_CHARS = 40  # key names and punctuation of one part
-_NOTE_CHARS = 300
+_TYPE_CHARS = 100
+_STEP_CHARS = 160
+_LEAST_ROW = 90  # characters below which fewer rows tell more
+_LEAST_PREVIEW = 16
+
+_USEFUL_FIRST = ("search", "pipe", "filter_by", "paginate", "search_in_text", "read_page", "get_keys", "get_value")
+_USEFUL_LAST = ("get_item", "aggregate", "sort_by", "field_values", "get_slice", "count", "get_length")
+_CHANGING = ("append_items", "update_item", "patch_item", "delete_items")
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +42,7 @@ def build_ref(
     meta: WorkspaceMeta,
     *,
     sample: Any,
-    item_schema: dict[str, Any] | None,
+    item_schema: Mapping[str, Any] | None,
     tools: Sequence[ToolListing],
     non_finite: int = 0,
     status: str = "workspace_ready",
@@ -42,28 +51,30 @@ def build_ref(
     """Describes a stored workspace within the bounds of the notice.
 
     What the data adds (id, schema, preview, metadata) stays within 1,500 characters of JSON and the whole within
-    3,000. The preview gives way first, then the next steps, the schema, the metadata.
+    3,000. The preview gives way first, then the next steps, the schema, the metadata; the id never does.
 
     Args:
         sample: The first rows of a list, the first fields of a dict, the start of a text, or the value itself.
+        item_schema: JSON Schema of a row; of a long one the first fields are kept.
+        tools: Those that can read the workspace. All are named, as far as they fit.
         non_finite: How many NaN and infinite numbers were stored as null.
-        note: One more sentence for the model.
+        note: One more sentence for the model, up to 300 characters.
     """
     left = DATA_CHARS - json_chars(meta.workspace_id) - _SPARE_CHARS
-    metadata = _as_dict(shrink(dict(meta.extra), min(_METADATA_CHARS, left)))
+    metadata = _metadata(meta.extra, min(_METADATA_CHARS, left))
     left -= json_chars(metadata) + _SPARE_CHARS
-    schema = _shrink_schema(item_schema, min(_SCHEMA_CHARS, left)) if item_schema else None
+    schema = shorten_schema(item_schema, min(_SCHEMA_CHARS, left)) if item_schema else None
     left -= json_chars(schema) + _SPARE_CHARS
     preview = _preview(meta, sample, left - _SPARE_CHARS)
     ref = WorkspaceRef(
         workspace_id=meta.workspace_id,
-        workspace_type=str(shrink(meta.workspace_type, 100)),
+        workspace_type=str(shrink(meta.workspace_type, _TYPE_CHARS)),
         item_count=meta.item_count,
         data_shape=meta.data_shape,
         chars=meta.chars,
         status=status,
         producer_fn=meta.producer_fn,
-        message=_message(meta, preview, bool(tools), non_finite, note),
+        message=message_of(meta, sample, preview, has_tools=bool(tools), non_finite=non_finite, note=note),
         item_schema=schema,
         preview=preview,
         expires_in_seconds=meta.ttl,
@@ -72,25 +83,54 @@ def build_ref(
     return _with_tools(ref, tools)
 
 
+def _metadata(extra: Mapping[str, Any], budget: int) -> dict[str, Any]:
+    if not extra or budget < _LEAST_PREVIEW:
+        return {}
+    plain = guard_result(dict(extra), None)
+    shown = shrink(plain, budget)
+    if isinstance(shown, dict):
+        return cast(dict[str, Any], shown)
+    counted = {ELLIPSIS: f"+{len(plain):,} more"}
+    return counted if json_chars(counted) <= budget else {}
+
+
+def _preview(meta: WorkspaceMeta, sample: Any, budget: int) -> Any:
+    """The start of the data, cut to the budget; None where nothing of it fits."""
+    if budget < _LEAST_PREVIEW:
+        return None
+    if meta.data_shape == "list":
+        return _first_rows(sample, budget)
+    if isinstance(sample, dict) and len(cast(dict[str, Any], sample)) < meta.item_count:
+        shown = shrink_fields(cast(dict[str, Any], sample), budget, meta.item_count)
+    elif isinstance(sample, str) and len(sample) < meta.chars:
+        shown = shrink(sample + ELLIPSIS, budget)
+    else:
+        shown = shrink(sample, budget)
+    return None if shown == ELLIPSIS != sample else shown
+
+
+def _first_rows(sample: Sequence[Any], budget: int) -> list[Any] | None:
+    """Three rows, long values cut; fewer where three would show next to nothing."""
+    for count in range(min(PREVIEW_ROWS, len(sample)), 0, -1):
+        rows = sample[:count]
+        sizes = [size_within(row, budget) for row in rows]
+        cap = level(sizes, budget - 1 - count)
+        if cap >= min(_LEAST_ROW if count > 1 else _LEAST_PREVIEW, max(sizes)):
+            shown = [shrink(row, cap) for row in rows]
+            return None if all(row == ELLIPSIS for row in shown) else shown
+    return None
+
+
 def _with_tools(ref: WorkspaceRef, tools: Sequence[ToolListing]) -> WorkspaceRef:
     left = WHOLE_CHARS - json_chars(ref.to_dict()) - 2 * _SPARE_CHARS
-    named = _name_tools(ref.workspace_id, tools, left)
-    left -= json_chars(named)
-    steps: list[str] = []
-    for tool in tools[:STEPS]:
-        step = f"{tool.name}: {tool.summary}"[:160]
-        left -= json_chars(step) + 1
-        if left < 0:
-            break
-        steps.append(step)
-    return replace(ref, available_tools=named, next_steps=steps)
+    named = _name_tools(ref.workspace_id, [tool.name for tool in tools], left)
+    return replace(ref, available_tools=named, next_steps=_steps(tools, left - json_chars(named)))
 
 
-def _name_tools(workspace_id: str, tools: Sequence[ToolListing], budget: int) -> list[str]:
+def _name_tools(workspace_id: str, names: list[str], budget: int) -> list[str]:
     """Full calls while they fit, then bare names, then how many more there are."""
-    calls = [f"{tool.name}(workspace_id='{workspace_id}')" for tool in tools]
-    names = [tool.name for tool in tools]
-    for full in range(len(tools), -1, -1):
+    calls = [f"{name}(workspace_id='{workspace_id}')" for name in names]
+    for full in range(len(names), -1, -1):
         listed = calls[:full] + names[full:]
         if json_chars(listed) <= budget:
             return listed
@@ -101,81 +141,22 @@ def _name_tools(workspace_id: str, tools: Sequence[ToolListing], budget: int) ->
     return []
 
 
-def _preview(meta: WorkspaceMeta, sample: Any, budget: int) -> Any:
-    if meta.data_shape != "list":
-        return shrink(sample, budget) if sample not in ("", None) and budget > 20 else sample or None
-    rows = cast(list[Any], sample)[:PREVIEW_ROWS]
-    while rows:
-        shown = [shrink(row, (budget - 2) // len(rows) - 1) for row in rows]
-        if json_chars(shown) <= budget and not all(row == ELLIPSIS for row in shown):
-            return shown
-        rows = rows[:-1]
-    return None
+def _steps(tools: Sequence[ToolListing], budget: int) -> list[str]:
+    """What the most useful tools do, one line each, as many as fit."""
+    steps: list[str] = []
+    left = budget - 2
+    for tool in sorted(tools, key=_usefulness)[:STEPS]:
+        step = str(shrink(f"{tool.name}: {tool.summary}", _STEP_CHARS))
+        left -= json_chars(step) + 1
+        if left >= 0:
+            steps.append(step)
+    return steps
 
 
-def _shrink_schema(schema: dict[str, Any], budget: int) -> dict[str, Any] | None:
-    """Fewer fields until it fits; what is left out is counted under "…"."""
-    if json_chars(schema) <= budget:
-        return schema
-    properties = cast(dict[str, Any], schema.get("properties") or {})
-    more = cast(dict[str, Any], properties.get(ELLIPSIS) or {}).get("description", "+0")
-    hidden = int("".join(filter(str.isdigit, more)) or 0)
-    fields = [item for item in properties.items() if item[0] != ELLIPSIS]
-    for count in range(len(fields) - 1, 0, -1):
-        shown = dict(fields[:count])
-        smaller = {
-            "type": "object",
-            "properties": shown | {ELLIPSIS: {"description": f"+{len(fields) - count + hidden} more fields"}},
-            "required": [name for name in cast(list[str], schema.get("required", [])) if name in shown],
-        }
-        if json_chars(smaller) <= budget:
-            return smaller
-    return None
-
-
-def _as_dict(value: Any) -> dict[str, Any]:
-    return cast(dict[str, Any], value) if isinstance(value, dict) else {ELLIPSIS: "left out"}
-
-
-def _message(meta: WorkspaceMeta, preview: Any, has_tools: bool, non_finite: int, note: str) -> str:
-    sentences = [_what(meta, preview)]
-    if meta.item_count and has_tools:
-        sentences.append("Use the tools with this workspace_id to read what you need; do not guess from the preview.")
-    if non_finite:
-        sentences.append(f"{non_finite:,} NaN or infinite numbers were stored as null.")
-    if meta.ttl is not None:
-        sentences.append(f"Kept for {meta.ttl:g} seconds.")
-    if note:
-        sentences.append(note[:_NOTE_CHARS])
-    return " ".join(sentences)
-
-
-def _what(meta: WorkspaceMeta, preview: Any) -> str:
-    if meta.data_shape == "list":
-        return _rows(meta.item_count, len(preview) if isinstance(preview, list) else 0)  # pyright: ignore[reportUnknownArgumentType]
-    if meta.data_shape == "dict":
-        if not meta.item_count:
-            return "No rows: the tool returned an empty object, {}."
-        keys = _counted(meta.item_count, "key")
-        return f"An object with {keys} is stored, not shown in full; the preview shows a part of it."
-    if isinstance(preview, str) and meta.chars:
-        shown = len(preview.removesuffix(ELLIPSIS))
-        if not preview.strip():
-            return f"A text of {meta.chars:,} characters is stored; it holds only white space."
-        return f"A text of {meta.chars:,} characters is stored, not shown in full; the preview is its first {shown:,}."
-    if preview is None and meta.chars == len("null"):
-        return "No rows: the tool returned nothing (null)."
-    return "No rows: the tool returned an empty text." if not meta.chars else "A single value is stored: see preview."
-
-
-def _rows(count: int, shown: int) -> str:
-    if not count:
-        return "No rows: the tool returned an empty list, []."
-    stored = f"{_counted(count, 'row')} {'is' if count == 1 else 'are'} stored, not shown in full."
-    if not shown:
-        return f"{stored} No preview fits here."
-    return f"{stored} The preview shows rows 0-{shown - 1} of {count:,}, long values cut."
-
-
-def _counted(count: int, thing: str) -> str:
-    return f"{count:,} {thing}{'' if count == 1 else 's'}"
+def _usefulness(tool: ToolListing) -> int:
+    """Tools that find come first, then those of the program itself, then those that read one thing or change it."""
+    ranked = (*_USEFUL_FIRST, None, *_USEFUL_LAST, *_CHANGING)
+    for rank, suffix in enumerate(ranked):
+        if suffix is not None and f"_{tool.name}".endswith(f"_{suffix}"):
+            return rank
+    return ranked.index(None)

@@ -34,6 +34,9 @@ PRIVATE, KEPT = "private", "kept"
 ANOTHER_IS_AT_WORK = 3
 """Exit status of a keeper that found another one."""
 
+STOP = b"SHUTDOWN NOSAVE\r\n"
+"""Flushes the append-only file, and is taken also while a script holds the server up (NOSAVE is about dumps)."""
+
 STOP_SECONDS = 20.0
 QUICK_SECONDS = 5.0
 MOST_QUICK_ENDS = 3
@@ -42,8 +45,9 @@ MOST_LOG_BYTES = 200_000
 
 
 def answers(socket_path: str, timeout: float = 1.0) -> bool:
-    """Whether a server answers PING on the socket, and is done loading."""
-    return ask(socket_path, b"PING\r\n", timeout).startswith(b"+PONG")
+    """Whether a server answers on the socket and is done loading. A refusal (busy, disk full) is an answer too."""
+    reply = ask(socket_path, b"PING\r\n", timeout)
+    return reply != b"" and not reply.startswith(b"-LOADING")
 
 
 def ask(socket_path: str, command: bytes, timeout: float = 1.0) -> bytes:
@@ -175,7 +179,7 @@ class Keeper:
         self._users_are_gone.set()
         deadline = time.monotonic() + STOP_SECONDS
         while (seconds_left := deadline - time.monotonic()) > 0:  # again: it may not be listening yet
-            ask(self._socket, b"SHUTDOWN\r\n", seconds_left)
+            ask(self._socket, STOP, seconds_left)
             time.sleep(RETRY_SECONDS)  # this process ends with the server, here or in between
         if self._pid is not None:
             os.kill(self._pid, signal.SIGKILL)
@@ -205,7 +209,7 @@ def _sweep(state: str) -> None:
     try:
         for name, seconds in ((USERS_LOCK, 0.0), (KEEPER_LOCK, 0.0), (SERVER_LOCK, QUICK_SECONDS)):
             if name == SERVER_LOCK:
-                ask(marked_socket(state), b"SHUTDOWN\r\n", QUICK_SECONDS)
+                ask(marked_socket(state), STOP, QUICK_SECONDS)
             lock = _take_within(seconds, os.path.join(state, name))
             if lock is None:
                 return
