@@ -43,14 +43,16 @@ class _Door:
 
 
 _door = _Door()
+_inherited: list[_Door] = []  # doors of a parent process: letting go of one would wait for a thread that is not here
 
 
-def _forget_parents_door() -> None:
+def _leave_parents_door() -> None:
     global _door
+    _inherited.append(_door)
     _door = _Door()
 
 
-os.register_at_fork(after_in_child=_forget_parents_door)
+os.register_at_fork(after_in_child=_leave_parents_door)
 atexit.register(lambda: _door.close())
 
 

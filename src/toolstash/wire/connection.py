@@ -217,6 +217,7 @@ class _LoopPool:
                 writer = getattr(connection, "_writer", None)
                 if writer is not None:
                     writer.transport._sock.close()
+                    writer.transport._sock = None
                     connection._writer = connection._reader = None
                     del writer
 

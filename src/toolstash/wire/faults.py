@@ -44,7 +44,7 @@ def translate(error: Exception, *, tried_seconds: float) -> ToolstashError:
             f"The data store refused access ({_first_words(error)}).",
             suggested_action="Tell the user that the data store's user name, password or rights need attention.",
         )
-    if isinstance(error, redis_errors.OutOfMemoryError) or str(error).startswith("OOM"):
+    if isinstance(error, redis_errors.OutOfMemoryError) or "OOM command not allowed" in str(error):
         return StoreUnavailableError(
             "The data store is full; nothing was stored.",
             suggested_action="Ask for less data, drop workspaces that are no longer needed, or try again later.",

@@ -109,7 +109,7 @@ def _async_counterpart(connection_class: type) -> type[aio.AbstractConnection]:
     if connection_class in _SAME_NAME:
         return _SAME_NAME[connection_class]
     if connection_class.__module__.startswith("fakeredis"):
-        return importlib.import_module("fakeredis.aioredis").FakeConnection
+        return importlib.import_module("fakeredis").FakeAsyncRedisConnection
     raise TypeError(f"connections of {connection_class.__name__} have no asyncio form; pass a URL instead")
 
 
