@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -31,22 +30,25 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._tasks.add(task)
-        server_reader, server_writer = await asyncio.open_connection(*self._target)
+        try:
+            server_reader, server_writer = await asyncio.open_connection(*self._target)
+        except BaseException:
+            writer.close()
+            self._tasks.discard(task)
+            raise
         back = asyncio.ensure_future(self._back(server_reader, writer))
         try:
             while chunk := await reader.read(1 << 20):
                 server_writer.write(chunk)
                 await server_writer.drain()
-        except ConnectionError:
-            pass
+        except (ConnectionError, asyncio.CancelledError):
+            pass  # a cancelled connection of a test is one that ends
         finally:
             back.cancel()
-            await asyncio.gather(back, return_exceptions=True)
-            for each in (writer, server_writer):
-                each.close()
-                with contextlib.suppress(ConnectionError):
-                    await each.wait_closed()
+            writer.close()
+            server_writer.close()
             self._tasks.discard(task)
+            await asyncio.gather(back, writer.wait_closed(), server_writer.wait_closed(), return_exceptions=True)
 
     async def _back(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         while chunk := await reader.read(1 << 20):

@@ -74,6 +74,7 @@ def test_three_loops_in_a_row_share_one_ctx(server: RealServer, prefix: str) -> 
         for _ in range(3):
             assert asyncio.run(ctx.list_workspaces()) == ["w"]
         assert ctx.blocking.list_workspaces() == ["w"]
+        ctx.store.blocking.aclose()
 
 
 async def _store_once(ctx: Ctx) -> None:

@@ -397,8 +397,6 @@ class RedisStore(BaseStore):
     async def aclose(self) -> None:
         """Closes the connections of this event loop; a private embedded store's data goes with it."""
         own = [task for task in self._background if task.get_loop() is asyncio.get_running_loop()]
-        for task in own:
-            task.cancel()
         await asyncio.gather(*own, return_exceptions=True)
         await self._connections.aclose()
 
