@@ -82,7 +82,7 @@ class Connections:
         token = object()
         await pool.take(token, self._settings)
         try:
-            return await work(pool.client)
+            return await _not_outliving_a_cancel(work(pool.client))
         except Exception as error:
             if not faults.is_passing(error):
                 raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
@@ -98,7 +98,7 @@ class Connections:
             token = object()
             await pool.take(token, self._settings)
             try:
-                return await work(pool.client)
+                return await _not_outliving_a_cancel(work(pool.client))
             finally:
                 pool.limiter.release_on_behalf_of(token)
 
@@ -220,6 +220,20 @@ class _LoopPool:
                     writer.transport._sock = None
                     connection._writer = connection._reader = None
                     del writer
+
+
+async def _not_outliving_a_cancel(work: Awaitable[T]) -> T:
+    """Raises a cancellation that arrived while the work was done and was lost on the way.
+
+    `asyncio.wait_for`, which redis-py sends with, drops it up to Python 3.11 when the inner work ends at that moment.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    cancels_before = task.cancelling()
+    result = await work
+    if task.cancelling() > cancels_before:
+        raise asyncio.CancelledError
+    return result
 
 
 async def _execute(client: Redis, *words: Any) -> Any:
