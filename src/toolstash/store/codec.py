@@ -8,7 +8,7 @@ would read 2^64 as a float.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
@@ -55,6 +55,26 @@ def encode(value: Any, tally: Tally, *, row: int | None = None) -> bytes:
             tally.non_finite += count_non_finite(value)
     tally.weigh(document)
     return document
+
+
+def encode_many(values: Sequence[Any], tally: Tally, *, first_row: int) -> list[bytes]:
+    """Many values as JSON; rows are numbered from `first_row` on.
+
+    Raises:
+        UnstorableValueError: One has no JSON form; names the row and the field.
+    """
+    try:
+        documents = [orjson.dumps(value, unwrap, _OPTIONS) for value in values]
+    except (orjson.JSONEncodeError, RecursionError):
+        return [encode(value, tally, row=first_row + place) for place, value in enumerate(values)]
+    joined = b"".join(documents)
+    tally.bytes += len(joined)
+    tally.chars += len(joined) if joined.isascii() else len(joined.decode())
+    tally.largest = max(tally.largest, max(map(len, documents), default=0))
+    if b"null" in joined:
+        pairs = zip(values, documents, strict=True)
+        tally.non_finite += sum(count_non_finite(value) for value, document in pairs if b"null" in document)
+    return documents
 
 
 def _encode_slowly(value: Any, tally: Tally, row: int | None) -> bytes:

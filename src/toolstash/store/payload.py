@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from toolstash.contracts import DataShape
 from toolstash.errors import PayloadTooLargeError, UnstorableValueError
-from toolstash.store.codec import Tally, decode, encode
+from toolstash.store.codec import Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
 from toolstash.store.values import is_rows, join_surrogates, key_name, unwrap
 from toolstash.wire.keys import PIECE_CHARS
@@ -110,21 +110,12 @@ class Payload:
                 yield Chunk(documents, len(documents))
 
     def _encode_rows(self, rows: Sequence[Any]) -> list[list[bytes]]:
-        encoded: list[list[bytes]] = []
-        size = CHUNK_BYTES
-        for row in rows:
-            document = encode(row, self.tally, row=self.count)
-            self.count += 1
-            if size >= CHUNK_BYTES:
-                encoded.append([])
-                size = 0
-                self._limits.check(self.count, self.tally.bytes)
-            encoded[-1].append(document)
-            size += len(document)
-            if len(self.sample) < SAMPLE_ROWS:
-                self.sample.append(decode(document, self.tally.codec))
+        documents = encode_many(rows, self.tally, first_row=self.count)
+        self.count += len(documents)
         self._limits.check(self.count, self.tally.bytes)
-        return encoded
+        missing = SAMPLE_ROWS - len(self.sample)
+        self.sample += [decode(document, self.tally.codec) for document in documents[:missing]]
+        return _chunks_of(documents)
 
     async def _field_chunks(self) -> AsyncIterator[Chunk]:
         self.sample = {}
@@ -195,6 +186,21 @@ def _opened(value: Any) -> Any:
                 f"The result cannot be stored: a {type(value).__name__} has no JSON form."
             ) from error
     return cast(Any, value)
+
+
+def _chunks_of(documents: list[bytes]) -> list[list[bytes]]:
+    """The documents in stretches of about 1 MB."""
+    if sum(map(len, documents)) <= CHUNK_BYTES:
+        return [documents] if documents else []
+    chunks: list[list[bytes]] = []
+    size = CHUNK_BYTES
+    for document in documents:
+        if size >= CHUNK_BYTES:
+            chunks.append([])
+            size = 0
+        chunks[-1].append(document)
+        size += len(document)
+    return chunks
 
 
 def _is_plain_tuple(value: Any) -> bool:

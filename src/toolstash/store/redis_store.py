@@ -134,15 +134,28 @@ class RedisStore(BaseStore):
         return Replaced(stored, [layout.decode_id(part.decode()) for part in words[2:] if part])
 
     async def _put_chunks(self, keys: WorkspaceKeys, payload: Payload, generation: str) -> list[scripts.ScriptCall]:
-        """Sends all chunks but the last few, which go together with the commit."""
+        """Sends all chunks but the last few, which go together with the commit.
+
+        While some are on their way, the next are encoded.
+        """
         waiting: list[scripts.ScriptCall] = []
+        sending: asyncio.Task[None] | None = None
         first = 0
-        async for chunk in payload.chunks():
-            if len(waiting) >= CHUNKS_IN_FLIGHT or (waiting and payload.is_stream):
-                await self._put(waiting)
-                waiting = []
-            waiting.append(scripts.put(keys, payload.kind, generation, first, chunk.documents))
-            first += chunk.parts
+        try:
+            async for chunk in payload.chunks():
+                if len(waiting) >= CHUNKS_IN_FLIGHT or (waiting and payload.is_stream):
+                    if sending is not None:
+                        await sending
+                    sending = asyncio.get_running_loop().create_task(self._put(waiting))
+                    waiting = []
+                waiting.append(scripts.put(keys, payload.kind, generation, first, chunk.documents))
+                first += chunk.parts
+            if sending is not None:
+                await sending
+        finally:
+            if sending is not None and not sending.done():
+                sending.cancel()
+                await asyncio.gather(sending, return_exceptions=True)
         return waiting
 
     async def _put(self, calls: list[scripts.ScriptCall]) -> None:

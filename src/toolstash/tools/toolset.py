@@ -265,7 +265,7 @@ def _hinted(
         result: Any = await body(*args, **kwargs)
         if isinstance(result, dict) and "error" in result and "suggested_action" in result:
             return cast(dict[str, Any], result)
-        workspace_id = signature.bind(*args, **kwargs).arguments.get("workspace_id", "")
+        workspace_id = kwargs["workspace_id"] if "workspace_id" in kwargs else next(iter(args), "")
         return {"result": cast(Any, result), "_hint": hint.replace("{workspace_id}", str(workspace_id))}
 
     return run
