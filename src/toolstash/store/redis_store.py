@@ -273,9 +273,7 @@ class RedisStore(BaseStore):
         )
 
     async def read_names(self, at: Address, start: int = 0, stop: int | None = None) -> Reading:
-        reply = await self._run(
-            scripts.read(self._keys.workspace(at), start, stop, names_only=True, max_bytes=64 * CHUNK_BYTES)
-        )
+        reply = await self._run(scripts.read_names(self._keys.workspace(at), start, stop, max_bytes=64 * CHUNK_BYTES))
         record = self._record(at, reply)
         self._touch_later(at)
         return Reading(record.meta(at), [decode(name, record.codec) for name in reply[2]])
@@ -293,7 +291,7 @@ class RedisStore(BaseStore):
 
     async def _read_once(self, at: Address, start: int, stop: int | None) -> tuple[Record, list[bytes], list[bytes]]:
         end = start + FIRST_ROWS * layout.PIECE_CHARS if stop is None else stop
-        reply = await self._run(scripts.read(self._keys.workspace(at), start, end, max_bytes=CHUNK_BYTES))
+        reply = await self._run(scripts.read(self._keys.workspace(at), start, end))
         return self._record(at, reply), reply[2], reply[3] if len(reply) > 3 else []
 
     async def _read_rest(
@@ -306,7 +304,7 @@ class RedisStore(BaseStore):
             position = first_part + len(items)
             if record.kind == "fields" or record.is_skewed:
                 unit = layout.PIECE_CHARS if record.kind == "text" else 1
-                call = scripts.read(keys, position * unit, (first_part + wanted) * unit, max_bytes=CHUNK_BYTES)
+                call = scripts.read(keys, position * unit, (first_part + wanted) * unit)
                 reply = await self._run(call)
                 again = self._record(at, reply)
                 more, more_values = reply[2], reply[3]

@@ -121,7 +121,7 @@ class ToolSet:
             if validate_workspace and any(parameter.name == "workspace_id" for parameter in schema.parameters):
                 body = self._validated(body, inspect.signature(function), shape)
             if output_hint is not None:
-                body = _hinted(body, inspect.signature(function), output_hint)
+                body = _hinted(body, output_hint)
             entry = ToolEntry(chosen, AsyncTool(body, like=function), schema, shape, self, self.safe)
             self._add(entry)
             return entry.run
@@ -258,9 +258,7 @@ def _as_async(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
     return run
 
 
-def _hinted(
-    body: Callable[..., Awaitable[Any]], signature: inspect.Signature, hint: str
-) -> Callable[..., Awaitable[Any]]:
+def _hinted(body: Callable[..., Awaitable[Any]], hint: str) -> Callable[..., Awaitable[Any]]:
     async def run(*args: Any, **kwargs: Any) -> Any:
         result: Any = await body(*args, **kwargs)
         if isinstance(result, dict) and "error" in result and "suggested_action" in result:

@@ -145,15 +145,19 @@ def commit(at: WorkspaceKeys, base: str, operation: str, what: Commit) -> Script
     return ScriptCall(COMMIT, [at.meta, at.gone, at.ops, at.created, at.expiring], args)
 
 
-def read(at: WorkspaceKeys, first: int, end: int | None, *, names_only: bool = False, max_bytes: int) -> ScriptCall:
-    """Reads a stretch. Reply: [1, meta, items, values] or [0, tombstone]."""
-    args = [at.stem, "names" if names_only else "values", first, _or_blank(end), max_bytes]
-    return ScriptCall(READ, [at.meta, at.gone], args)
+def read(at: WorkspaceKeys, first: int, end: int | None) -> ScriptCall:
+    """Reads a stretch, about 1 MB at most. Reply: [1, meta, items, values] or [0, tombstone]."""
+    return ScriptCall(READ, (at.meta, at.gone), (first, _or_blank(end)))
+
+
+def read_names(at: WorkspaceKeys, first: int, end: int | None, *, max_bytes: int) -> ScriptCall:
+    """Reads names of a dict's fields. Reply: [1, meta, items, []] or [0, tombstone]."""
+    return ScriptCall(READ, (at.meta, at.gone), (first, _or_blank(end), max_bytes, "names"))
 
 
 def read_fields(at: WorkspaceKeys, names: Sequence[bytes]) -> ScriptCall:
     """Reads named fields of a dict. Reply: [1, meta, values] or [0, tombstone]."""
-    return ScriptCall(READ_FIELDS, [at.meta, at.gone], [at.stem, *names])
+    return ScriptCall(READ_FIELDS, (at.meta, at.gone), names)
 
 
 def mutate(

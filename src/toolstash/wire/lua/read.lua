@@ -1,5 +1,6 @@
 -- Reads a stretch of a workspace with its meta, in one step and without writing.
--- KEYS: meta, gone. ARGV: stem, 'values' or 'names', first, end or '' (rows, keys, or code points of a text), bytes at most.
+-- KEYS: meta, gone. ARGV: first, end or '' (rows, keys, or code points of a text), bytes at most
+-- (default 1 MB), 'names' to leave the values out.
 -- Returns {1, meta, items[, values]}, or {0, tombstone} when the workspace, or a part of it, is gone.
 -- Fewer items than asked come back once the bytes are above the bound; at least one always does.
 local m = redis.call('HMGET', KEYS[1], 'format', 'gen', 'rev', 'kind', 'count', 'parts', 'bytes', 'chars', 'largest',
@@ -12,13 +13,14 @@ if m[1] ~= '1' then
   return { 1, m, {} }
 end
 local families = { text = 'text:', fields = 'names:' }
-local list = ARGV[1] .. (families[kind] or 'rows:') .. generation
-local hash = ARGV[1] .. 'fields:' .. generation
+local stem = string.sub(KEYS[1], 1, -5)
+local list = stem .. (families[kind] or 'rows:') .. generation
+local hash = stem .. 'fields:' .. generation
 if redis.call('LLEN', list) ~= parts or (kind == 'fields' and redis.call('HLEN', hash) ~= parts) then
   return { 0, redis.call('GET', KEYS[2]) or '' }
 end
 
-local first, last = tonumber(ARGV[3]), tonumber(ARGV[4])
+local first, last = tonumber(ARGV[1]), tonumber(ARGV[2])
 if kind == 'text' then
   first = math.floor(first / 4096)
   last = last and math.ceil(last / 4096)
@@ -30,7 +32,7 @@ if first > last then
   return { 1, m, {}, {} }
 end
 
-local budget, largest = tonumber(ARGV[5]), math.max(1, tonumber(m[9]))
+local budget, largest = tonumber(ARGV[3]) or 1000000, math.max(1, tonumber(m[9]))
 local items
 if (last - first + 1) * largest <= budget then
   items = redis.call('LRANGE', list, first, last)
@@ -45,7 +47,7 @@ else
     first = first + step
   end
 end
-if kind == 'fields' and ARGV[2] == 'values' then
+if kind == 'fields' and ARGV[4] ~= 'names' then
   local values = {}
   for start = 1, #items, 1000 do
     for _, value in ipairs(redis.call('HMGET', hash, unpack(items, start, math.min(start + 999, #items)))) do

@@ -1,4 +1,4 @@
--- Reads named fields of a dict workspace with its meta. KEYS: meta, gone. ARGV: stem, names as JSON strings.
+-- Reads named fields of a dict workspace with its meta. KEYS: meta, gone. ARGV: names as JSON strings.
 -- Returns {1, meta, values} with nil for a name that is not there, or {0, tombstone}.
 local m = redis.call('HMGET', KEYS[1], 'format', 'gen', 'rev', 'kind', 'count', 'parts', 'bytes', 'chars', 'largest',
   'codec', 'created', 'accessed', 'type', 'producer', 'info')
@@ -9,8 +9,9 @@ end
 if m[1] ~= '1' or kind ~= 'fields' then
   return { 1, m, {} }
 end
-local hash = ARGV[1] .. 'fields:' .. generation
-if redis.call('HLEN', hash) ~= parts or redis.call('LLEN', ARGV[1] .. 'names:' .. generation) ~= parts then
+local stem = string.sub(KEYS[1], 1, -5)
+local hash = stem .. 'fields:' .. generation
+if redis.call('HLEN', hash) ~= parts or redis.call('LLEN', stem .. 'names:' .. generation) ~= parts then
   return { 0, redis.call('GET', KEYS[2]) or '' }
 end
-return { 1, m, redis.call('HMGET', hash, unpack(ARGV, 2)) }
+return { 1, m, redis.call('HMGET', hash, unpack(ARGV)) }
