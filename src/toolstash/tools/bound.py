@@ -225,12 +225,16 @@ def _cut_entry(index: int, field: str | None, total_chars: int, next_offset: int
     return {"index": index, "field": field, "total_chars": total_chars, "next_offset": next_offset}
 
 
-def guard_result(result: Any, max_chars: int | None) -> Any:
+def guard_result(result: Any, max_chars: int | None, *, is_json: bool = False) -> Any:
     """The last resort: a result that is strict JSON and within `max_chars`, or an error that says so.
 
     What is plain JSON already is returned as it is, the same object; other values take their JSON form, and NaN
     and infinity become null. A text counts by its own length, everything else by its JSON. The error itself is
     within `max_chars` where that is at least 500.
+
+    Args:
+        is_json: Whether the result is known to be plain JSON, as the built-in tools' answers are: only its size is
+            looked at then.
     """
     try:
         document, codec = _document_of(result)
@@ -240,6 +244,8 @@ def guard_result(result: Any, max_chars: int | None) -> Any:
         text = result if isinstance(result, str) else document.decode("utf-8", "surrogatepass")
         if len(text) > max_chars:
             return _too_large(text, max_chars)
+    if is_json:
+        return result
     # orjson writes enums, UUIDs and NaN without a word: only the comparison tells that they were converted.
     plain = decode(document, codec)
     return result if plain == result else plain

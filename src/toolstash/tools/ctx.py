@@ -7,8 +7,8 @@ import concurrent.futures
 import inspect
 import logging
 import threading
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from contextvars import ContextVar
 from dataclasses import replace as with_changes
 from types import TracebackType
@@ -41,6 +41,29 @@ class _Unset:
 
 
 UNSET: Any = _Unset()
+
+
+class _Running:
+    """A call that is running, as a context."""
+
+    __slots__ = ("_ctx", "_token")
+
+    def __init__(self, ctx: Ctx) -> None:
+        self._ctx = ctx
+
+    def __enter__(self) -> None:
+        try:
+            asyncio.get_running_loop()
+        except RuntimeError:
+            raise RuntimeError("toolstash runs on asyncio; it found no running asyncio event loop (trio?)") from None
+        self._ctx.enter_call()
+        self._token = _in_call.set(True)
+
+    def __exit__(self, *_: object) -> None:
+        _in_call.reset(self._token)
+        self._ctx.leave_call()
+
+
 _in_call: ContextVar[bool] = ContextVar("toolstash_in_call", default=False)
 
 
@@ -360,30 +383,27 @@ class Ctx:
         """The async methods for sync code: `ctx.blocking.list_workspaces()`."""
         return Blocking(self)
 
-    @contextmanager
-    def running(self) -> Generator[None]:
+    def running(self) -> _Running:
         """Counts a call, so that closing waits for it.
 
         Raises:
             RuntimeError: The Ctx is closed, or the running event loop is not asyncio's.
         """
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise RuntimeError("toolstash runs on asyncio; it found no running asyncio event loop (trio?)") from None
+        return _Running(self)
+
+    def enter_call(self) -> None:
+        """Counts a call in; `running` does it."""
         with self._lock:
             if self._idle is not None and not _in_call.get():
                 raise RuntimeError("this Ctx is closed")
             self._running += 1
-        token = _in_call.set(True)
-        try:
-            yield
-        finally:
-            _in_call.reset(token)
-            with self._lock:
-                self._running -= 1
-                if self._idle is not None and self._running == 0 and not self._idle.done():
-                    self._idle.set_result(None)
+
+    def leave_call(self) -> None:
+        """Counts a call out; the last one lets `aclose` go on."""
+        with self._lock:
+            self._running -= 1
+            if self._idle is not None and self._running == 0 and not self._idle.done():
+                self._idle.set_result(None)
 
     async def aclose(self) -> None:
         """Waits for running calls, then closes the store if this Ctx made it. Later calls raise RuntimeError."""

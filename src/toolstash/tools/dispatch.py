@@ -57,11 +57,11 @@ async def _in_session(ctx: Ctx, call: Call) -> Outcome:
         if not entry.safe:
             raise
         return _bounded(ctx, _failed(entry, error), is_error=True)
-    return _bounded(ctx, result, is_error=False)
+    return _bounded(ctx, result, is_error=False, is_json=entry.is_builtin)
 
 
-def _bounded(ctx: Ctx, result: Any, *, is_error: bool) -> Outcome:
-    guarded = guard_result(result, ctx.max_result_chars)
+def _bounded(ctx: Ctx, result: Any, *, is_error: bool, is_json: bool = False) -> Outcome:
+    guarded = guard_result(result, ctx.max_result_chars, is_json=is_json)
     refused = guarded is not result and isinstance(guarded, dict) and "result_chars" in guarded
     return Outcome(guarded, is_error=is_error or refused)
 

@@ -33,6 +33,7 @@ class ToolEntry:
     data_shape: DataShape | None = None
     toolset: ToolSet | None = None
     safe: bool = True
+    is_builtin: bool = False
 
 
 class ToolSet:
@@ -127,6 +128,16 @@ class ToolSet:
             return entry.run
 
         return register(name) if callable(name) else partial(register, full_name=name)
+
+    def add_builtin(
+        self, function: Callable[..., Awaitable[Any]], data_shape: DataShape, output_hint: str | None = None
+    ) -> None:
+        """Registers an async function that checks its workspace itself and answers with plain JSON."""
+        name = self.tool_name_of(function.__name__)
+        body = function if output_hint is None else _hinted(function, output_hint)
+        tool = AsyncTool(body, like=function)
+        schema = FunctionSchema.of(function, name=name)
+        self._add(ToolEntry(name, tool, schema, data_shape, self, self.safe, is_builtin=True))
 
     def to_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
         """The tools in OpenAI form; with an id, `workspace_id` admits only that one."""

@@ -87,8 +87,8 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
         return answer
 
     hint = f"Read a value with {get_value_name}(workspace_id='{{workspace_id}}', key=…)."
-    toolset.tool(get_keys, validate_workspace=False, data_shape="dict", output_hint=hint)
-    toolset.tool(get_value, validate_workspace=False, data_shape="dict")
+    toolset.add_builtin(get_keys, "dict", hint)
+    toolset.add_builtin(get_value, "dict")
 
 
 def _fitting(names: list[str]) -> list[str]:

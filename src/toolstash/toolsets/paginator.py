@@ -135,9 +135,9 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
         "Ask for the next page while has_next is true; "
         f"{get_item_name}(workspace_id='{{workspace_id}}', index=…) reads one item whole."
     )
-    toolset.tool(paginate, validate_workspace=False, data_shape="list", output_hint=hint)
+    toolset.add_builtin(paginate, "list", hint)
     for function in (count, get_item, get_slice):
-        toolset.tool(function, validate_workspace=False, data_shape="list")
+        toolset.add_builtin(function, "list")
 
 
 def _piece_of(row: Any, index: int, field: str | None, offset: int, tool: str) -> dict[str, Any]:

@@ -155,9 +155,9 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
         "Read on with the next page while has_next is true; "
         f"{toolset.tool_name_of('search_in_text')}(workspace_id='{{workspace_id}}', query=…) finds a passage."
     )
-    toolset.tool(read_page, validate_workspace=False, data_shape="scalar", output_hint=hint)
+    toolset.add_builtin(read_page, "scalar", hint)
     for function in (search_in_text, get_length):
-        toolset.tool(function, validate_workspace=False, data_shape="scalar")
+        toolset.add_builtin(function, "scalar")
 
 
 def _pages(chars: int, size: int) -> int:
