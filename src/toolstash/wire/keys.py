@@ -21,6 +21,7 @@ import hashlib
 import re
 import secrets
 from dataclasses import dataclass
+from functools import lru_cache
 from urllib.parse import quote, unquote
 
 from toolstash.contracts import SHARED_SPACE, Address
@@ -58,6 +59,8 @@ def split_label(workspace_id: str) -> tuple[str, str]:
 
 def shorten_id(workspace_id: str) -> str:
     """The id as it is stored: a body above 100 characters becomes 80 of them, `~` and 12 hex of its hash."""
+    if len(workspace_id) <= _MAX_ID_CHARS:
+        return workspace_id
     body, label = split_label(workspace_id)
     if len(body) > _MAX_ID_CHARS:
         body = f"{body[:_SHORTENED_CHARS]}~{_digest(body)[:LABEL_DIGITS]}"
@@ -132,22 +135,27 @@ class Keys:
 
     def workspace(self, at: Address) -> WorkspaceKeys:
         """The keys of the workspace at an address."""
-        part = encode_id(at.workspace_id)
-        base = f"{self.prefix}:{{{at.space}}}:"
-        stem = f"{base}{part}:"
-        return WorkspaceKeys(
-            part=part,
-            stem=stem,
-            meta=stem + "meta",
-            gone=stem + "gone",
-            ops=stem + "ops",
-            created=base + "created",
-            expiring=base + "expiring",
-        )
+        return _workspace_keys(self.prefix, at)
 
     def pattern(self) -> str:
         """A SCAN pattern for everything under the prefix (which holds no pattern characters)."""
         return f"{self.prefix}:*"
+
+
+@lru_cache(maxsize=4_096)
+def _workspace_keys(prefix: str, at: Address) -> WorkspaceKeys:
+    part = encode_id(at.workspace_id)
+    base = f"{prefix}:{{{at.space}}}:"
+    stem = f"{base}{part}:"
+    return WorkspaceKeys(
+        part=part,
+        stem=stem,
+        meta=stem + "meta",
+        gone=stem + "gone",
+        ops=stem + "ops",
+        created=base + "created",
+        expiring=base + "expiring",
+    )
 
 
 def _digest(text: str) -> str:

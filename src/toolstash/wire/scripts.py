@@ -13,7 +13,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
-from typing import Any
+from typing import Any, NamedTuple
 
 from toolstash.wire import keys as layout
 from toolstash.wire.keys import WorkspaceKeys
@@ -34,8 +34,7 @@ class Script:
         object.__setattr__(self, "sha", hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest())
 
 
-@dataclass(frozen=True)
-class ScriptCall:
+class ScriptCall(NamedTuple):
     """A script with its keys and arguments, ready to be sent."""
 
     script: Script
