@@ -14,4 +14,10 @@ local hash = stem .. 'fields:' .. generation
 if redis.call('HLEN', hash) ~= parts or redis.call('LLEN', stem .. 'names:' .. generation) ~= parts then
   return { 0, redis.call('GET', KEYS[2]) or '' }
 end
-return { 1, m, redis.call('HMGET', hash, unpack(ARGV)) }
+local values = {}
+for start = 1, #ARGV, 1000 do
+  for _, value in ipairs(redis.call('HMGET', hash, unpack(ARGV, start, math.min(start + 999, #ARGV)))) do
+    values[#values + 1] = value
+  end
+end
+return { 1, m, values }
