@@ -7,18 +7,18 @@ grow above the limits. A store only has to write the chunks down and, when they 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
-
-import anyio.to_thread
 
 from toolstash.contracts import DataShape
 from toolstash.errors import PayloadTooLargeError, UnstorableValueError
 from toolstash.store.codec import Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
 from toolstash.store.values import is_rows, join_surrogates, key_name, unwrap
+from toolstash.threads import in_thread
 from toolstash.wire.keys import PIECE_CHARS
 
 Kind = Literal["rows", "fields", "text", "value"]
@@ -82,7 +82,7 @@ class Payload:
         self._value = value
         self._limits = limits
 
-    async def chunks(self) -> AsyncIterator[Chunk]:
+    async def chunks(self) -> AsyncGenerator[Chunk]:
         """The encoded parts, at most 2,000 and about 1 MB at a time. Can be read once.
 
         Raises:
@@ -95,19 +95,21 @@ class Payload:
             source = self._field_chunks()
         else:
             source = self._scalar_chunks()
-        async for chunk in source:
-            self.parts += chunk.parts
-            yield chunk
+        async with aclosing(source):
+            async for chunk in source:
+                self.parts += chunk.parts
+                yield chunk
         if self.kind in ("text", "value"):
             self.count = 1
 
-    async def _row_chunks(self) -> AsyncIterator[Chunk]:
+    async def _row_chunks(self) -> AsyncGenerator[Chunk]:
         self.sample = []
         if not self.is_stream:
             self._limits.check(len(self._value), 0)
-        async for rows in _batches(self._value):
-            for documents in await on_cpu(lambda rows=rows: self._encode_rows(rows)):
-                yield Chunk(documents, len(documents))
+        async with aclosing(_batches(self._value)) as batches:
+            async for rows in batches:
+                for documents in await on_cpu(lambda rows=rows: self._encode_rows(rows)):
+                    yield Chunk(documents, len(documents))
 
     def _encode_rows(self, rows: Sequence[Any]) -> list[list[bytes]]:
         documents = encode_many(rows, self.tally, first_row=self.count)
@@ -117,7 +119,7 @@ class Payload:
         self.sample += [decode(document, self.tally.codec) for document in documents[:missing]]
         return _chunks_of(documents)
 
-    async def _field_chunks(self) -> AsyncIterator[Chunk]:
+    async def _field_chunks(self) -> AsyncGenerator[Chunk]:
         self.sample = {}
         self._limits.check(len(self._value), 0)
         seen: set[str] = set()
@@ -151,7 +153,7 @@ class Payload:
         self._limits.check(self.count, self.tally.bytes)
         return encoded
 
-    async def _scalar_chunks(self) -> AsyncIterator[Chunk]:
+    async def _scalar_chunks(self) -> AsyncGenerator[Chunk]:
         if self.kind == "value":
             document = await on_cpu(lambda: encode(self._value, self.tally))
             self.sample = decode(document, self.tally.codec)
@@ -215,21 +217,26 @@ def _kind_of(value: Any) -> Kind:
     return "text" if isinstance(value, str) else "value"
 
 
-async def _batches(rows: Any) -> AsyncIterator[Sequence[Any]]:
+async def _batches(rows: Any) -> AsyncGenerator[Sequence[Any]]:
     """Rows in batches: slices of a list, or what a stream gives within half a second."""
     if isinstance(rows, (list, tuple)):
         listed = cast(Sequence[Any], rows)
         for start in range(0, len(listed), CHUNK_ROWS):
             yield listed[start : start + CHUNK_ROWS]
     elif hasattr(rows, "__anext__"):
-        async for batch in _async_batches(rows):
-            yield batch
+        async with aclosing(_async_batches(rows)) as batches:
+            async for batch in batches:
+                yield batch
     else:
-        while batch := await anyio.to_thread.run_sync(_next_batch, rows):
-            yield batch
+        try:
+            while batch := await in_thread(_next_batch, rows):
+                yield batch
+        finally:
+            if hasattr(rows, "close"):
+                rows.close()
 
 
-async def _async_batches(rows: AsyncIterator[Any]) -> AsyncIterator[list[Any]]:
+async def _async_batches(rows: AsyncIterator[Any]) -> AsyncGenerator[list[Any]]:
     try:
         batch: list[Any] = []
         full_at = time.monotonic() + _STREAM_SECONDS

@@ -7,7 +7,7 @@ import math
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import anyio
@@ -44,6 +44,7 @@ PAGE_OF_IDS = 500
 CHUNKS_IN_FLIGHT = 4
 INLINE_BYTES = 256_000
 TOUCH_SECONDS = 60.0
+SESSION_SPARE_SECONDS = 120
 RESTARTS = 3
 PATCH_TRIES = 8
 
@@ -89,7 +90,6 @@ class RedisStore(BaseStore):
         self._connections = Connections(source, settings)
         self._touched: dict[Address, float] = {}
         self._background: set[asyncio.Task[None]] = set()
-        self._registered: dict[str, float] = {}
         self._spaces: dict[str, str] = {}
         if source.is_private:
             self.note_when_missing = "This store is private to one process: workspaces of others are not in it."
@@ -120,9 +120,9 @@ class RedisStore(BaseStore):
         async with self._kept_alive(keys, payload, generation):
             last_chunks = await self._put_chunks(keys, payload, generation)
         commit = records.commit_of(meta, payload, generation, replace_if, quota)
-        await self._register(at.space, meta.ttl)
         calls = [
             *last_chunks,
+            *self._registration(at.space, meta.ttl),
             scripts.commit(keys, self._keys.stem(at.space), scripts.new_operation(), commit),
         ]
         reply = (await self._connections.run_all(calls))[-1]
@@ -142,14 +142,15 @@ class RedisStore(BaseStore):
         sending: asyncio.Task[None] | None = None
         first = 0
         try:
-            async for chunk in payload.chunks():
-                if len(waiting) >= CHUNKS_IN_FLIGHT or (waiting and payload.is_stream):
-                    if sending is not None:
-                        await sending
-                    sending = asyncio.get_running_loop().create_task(self._put(waiting))
-                    waiting = []
-                waiting.append(scripts.put(keys, payload.kind, generation, first, chunk.documents))
-                first += chunk.parts
+            async with aclosing(payload.chunks()) as chunks:
+                async for chunk in chunks:
+                    if len(waiting) >= CHUNKS_IN_FLIGHT or (waiting and payload.is_stream):
+                        if sending is not None:
+                            await sending
+                        sending = asyncio.get_running_loop().create_task(self._put(waiting))
+                        waiting = []
+                    waiting.append(scripts.put(keys, payload.kind, generation, first, chunk.documents))
+                    first += chunk.parts
             if sending is not None:
                 await sending
         finally:
@@ -180,19 +181,12 @@ class RedisStore(BaseStore):
             await anyio.sleep(layout.UNFINISHED_MS / 3000)
             await self._run(scripts.keep(keys, kind, generation))
 
-    async def _register(self, space: str, ttl: float | None) -> None:
-        """Notes a session's space before its first workspace, and again only when its life grows by a minute."""
+    def _registration(self, space: str, ttl: float | None) -> list[scripts.ScriptCall]:
+        """Notes a session's space just before its workspace, so that no workspace is without."""
         if space == SHARED_SPACE:
-            return
-        expires = math.inf if ttl is None else time.time() + ttl + 60
-        known = self._registered.get(space, 0.0)
-        if known - time.time() > 0 and expires <= known + 30:
-            return
-        expires_ms = None if ttl is None else int((expires + 60) * 1000)
-        await self._run(scripts.register_session(self._keys.sessions, space, expires_ms))
-        if len(self._registered) > 20_000:
-            self._registered.clear()
-        self._registered[space] = expires + 60
+            return []
+        expires_ms = None if ttl is None else int((time.time() + ttl + SESSION_SPARE_SECONDS) * 1000)
+        return [scripts.register_session(self._keys.sessions, space, expires_ms)]
 
     async def mutate(self, at: Address, change: Change, expected_version: str | None = None) -> WorkspaceMeta:
         tries = 0
@@ -202,7 +196,7 @@ class RedisStore(BaseStore):
                 break
         if reply[0] != b"ok":
             raise await self._not_mutated(at, change, reply)
-        return (await self.read(at, 0, 0)).meta
+        return Record.of_reply(reply[1:], at).meta(at)
 
     async def _mutate_once(self, at: Address, change: Change, expected_version: str | None) -> list[bytes]:
         tally = Tally()
@@ -409,7 +403,20 @@ class RedisStore(BaseStore):
         """Closes the connections of this event loop; a private embedded store's data goes with it."""
         own = [task for task in self._background if task.get_loop() is asyncio.get_running_loop()]
         await asyncio.gather(*own, return_exceptions=True)
+        if self.is_private and self._connections.is_open:
+            await self._forget_everything()
         await self._connections.aclose()
+
+    async def _forget_everything(self) -> None:
+        cursor = b"0"
+        while True:
+            cursor, found = await self._connections.command(
+                "SCAN", cursor, "MATCH", self._keys.pattern(), "COUNT", 1000
+            )
+            if found:
+                await self._connections.command("UNLINK", *found)
+            if cursor in (b"0", 0):
+                return
 
 
 def _change_words(change: Change, tally: Tally) -> list[Any]:

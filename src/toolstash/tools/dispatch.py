@@ -62,7 +62,7 @@ async def _in_session(ctx: Ctx, call: Call) -> Outcome:
 
 def _bounded(ctx: Ctx, result: Any, *, is_error: bool, is_json: bool = False) -> Outcome:
     guarded = guard_result(result, ctx.max_result_chars, is_json=is_json)
-    refused = guarded is not result and isinstance(guarded, dict) and "result_chars" in guarded
+    refused = guarded is not result and isinstance(guarded, dict) and {"error", "suggested_action"} <= guarded.keys()
     return Outcome(guarded, is_error=is_error or refused)
 
 

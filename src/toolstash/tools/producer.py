@@ -7,12 +7,11 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
-import anyio.to_thread
-
 from toolstash.errors import InvalidArgumentError
+from toolstash.store.values import is_rows
+from toolstash.threads import in_thread
 from toolstash.tools.toolset import ToolSet, ToolSetSpec
 
 if TYPE_CHECKING:
@@ -102,16 +101,16 @@ async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
     if inspect.iscoroutinefunction(function):
         return await function(*args, **kwargs)
-    result = await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
+    result = await in_thread(function, *args, **kwargs)
     return await result if inspect.isawaitable(result) else result
 
 
 async def _collected(result: Any) -> Any:
     """A stream as a list, for a transform that wants to see all of it."""
-    if hasattr(result, "__anext__"):
+    if hasattr(result, "__aiter__"):
         return [row async for row in result]
-    if inspect.isgenerator(result):
-        return await anyio.to_thread.run_sync(list, result)
+    if is_rows(result):
+        return await in_thread(list, result)
     return result
 
 

@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
-import anyio.to_thread
-
 from toolstash.blocking import AsyncTool, in_event_loop
 from toolstash.contracts import DataShape, WorkspaceMeta
 from toolstash.errors import WorkspaceShapeMismatchError, WorkspaceTypeMismatchError
 from toolstash.schema.function import FunctionSchema
 from toolstash.schema.names import tool_name
 from toolstash.store.base import BaseStore, Reading
+from toolstash.threads import in_thread
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -264,7 +263,7 @@ def _as_async(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
         return function
 
     async def run(*args: Any, **kwargs: Any) -> Any:
-        return await anyio.to_thread.run_sync(partial(function, *args, **kwargs))
+        return await in_thread(function, *args, **kwargs)
 
     return run
 

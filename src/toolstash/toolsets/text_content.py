@@ -114,12 +114,12 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
         wanted = min(at_least("max_results", max_results, 1), MAX_RESULTS)
         around = min(at_least("context_chars", context_chars, 0), MAX_CONTEXT_CHARS, PAGE_CHARS // (2 * wanted))
         meta, text = await read(workspace_id, 0, None)
-        spans = await on_cpu(lambda: _find(text, query[:MAX_QUERY_CHARS]))
+        spans, total = await on_cpu(lambda: _find(text, query[:MAX_QUERY_CHARS], wanted))
         answer: dict[str, Any] = {
             "query": query[:200],
-            "match_count": min(wanted, len(spans)),
-            "total_matches": len(spans),
-            "has_more": len(spans) > wanted,
+            "match_count": len(spans),
+            "total_matches": total,
+            "has_more": total > wanted,
             "matches": [
                 {
                     "match_index": place,
@@ -127,7 +127,7 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
                     "context": text[max(0, start - around) : min(end, start + PAGE_CHARS // wanted) + around],
                     "page": start // default_page_chars,
                 }
-                for place, (start, end) in enumerate(islice(spans, wanted))
+                for place, (start, end) in enumerate(spans)
             ],
             "total_chars": meta.chars,
         }
@@ -164,5 +164,8 @@ def _pages(chars: int, size: int) -> int:
     return max(1, -(-chars // size))
 
 
-def _find(text: str, query: str) -> list[tuple[int, int]]:
-    return [match.span() for match in re.finditer(re.escape(query), text, re.IGNORECASE)]
+def _find(text: str, query: str, wanted: int) -> tuple[list[tuple[int, int]], int]:
+    """The first places, and how many there are in all."""
+    places = re.finditer(re.escape(query), text, re.IGNORECASE)
+    first = [match.span() for match in islice(places, wanted)]
+    return first, len(first) + sum(1 for _ in places)

@@ -67,6 +67,11 @@ class Connections:
         """Runs one plain command that is safe to repeat."""
         return await self._bounded(lambda client: _execute(client, *words))
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process has connected in this event loop."""
+        return self._pid == os.getpid() and asyncio.get_running_loop() in self._pools
+
     async def aclose(self) -> None:
         """Closes the pool of the running loop, and those of loops that have ended."""
         pool = self._pools.pop(asyncio.get_running_loop(), None)

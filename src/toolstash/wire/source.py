@@ -125,5 +125,5 @@ def _accepted(connection_class: type, arguments: dict[str, Any]) -> dict[str, An
 
 
 def _without_secrets(url: str) -> str:
-    scheme, separator, rest = url.partition("://")
-    return f"{scheme}{separator}…@{rest.rpartition('@')[2]}" if "@" in rest else url[:200]
+    scheme, separator, rest = url.partition("?")[0].partition("://")
+    return f"{scheme}{separator}…@{rest.rpartition('@')[2]}" if "@" in rest else f"{scheme}{separator}{rest}"[:200]

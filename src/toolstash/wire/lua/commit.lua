@@ -96,6 +96,11 @@ if expires then
 end
 redis.call('ZADD', created, integer(now), part)
 redis.call('ZADD', expiring, expires and integer(expires) or 'inf', part)
+-- What a sweep has not asked for within a day is forgotten.
+for _, other in ipairs(redis.call('ZRANGEBYSCORE', expiring, '-inf', integer(now / 1000 - GONE_MS), 'LIMIT', 0, 100)) do
+  redis.call('ZREM', created, other)
+  redis.call('ZREM', expiring, other)
+end
 expire_registry(created, expiring)
 if old[1] and old[1] ~= generation then
   for _, key in ipairs(part_keys(stem, old[2], old[1])) do

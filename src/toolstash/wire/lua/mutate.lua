@@ -1,7 +1,7 @@
 -- Changes the rows of a list workspace in place, all of it or nothing.
 -- KEYS: meta, ops. ARGV: operation, stem, expected version or '', max rows or '', max bytes or '', codec, change, arguments…
 --   append: rows | update: position, row | swap: position, the row as it was read, row | delete: positions
--- Returns lines: "ok", rows, version | "missing" | "kind" | "version", it | "range", rows | "changed" | "rows" | "bytes".
+-- Returns lines: "ok", the fields of meta as read.lua lists them | "missing" | "kind" | "version", it | "range", rows | "changed" | "rows" | "bytes".
 local meta, ops = KEYS[1], KEYS[2]
 local operation, stem, expected, codec, change = ARGV[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
 local max_rows, max_bytes = tonumber(ARGV[4]), tonumber(ARGV[5])
@@ -103,4 +103,6 @@ redis.call('HSET', meta, 'rev', revision, 'count', count, 'parts', count, 'bytes
 if codec == 'json' then
   redis.call('HSET', meta, 'codec', 'json')
 end
-return remember(ops, operation, 'ok\n' .. count .. '\n' .. generation .. '.' .. revision)
+local after = redis.call('HMGET', meta, 'format', 'gen', 'rev', 'kind', 'count', 'parts', 'bytes', 'chars', 'largest',
+  'codec', 'created', 'accessed', 'type', 'producer', 'info')
+return remember(ops, operation, 'ok\n' .. table.concat(after, '\n'))
