@@ -17,10 +17,11 @@ BELOW: dict[str, frozenset[str]] = {
     "fieldpath": frozenset(),
     "settings": frozenset(),
     "blocking": frozenset(),
+    "threads": frozenset(),
     "schema": frozenset({"ground"}),
     "query": frozenset({"ground"}),
     "shape": frozenset({"ground"}),
-    "wire": frozenset({"ground", "blocking"}),
+    "wire": frozenset({"ground", "blocking", "threads"}),
     "store": frozenset({"query", "wire"}),
     "tools": frozenset({"schema", "shape", "store"}),
     "toolsets": frozenset({"tools"}),
@@ -33,7 +34,7 @@ BELOW: dict[str, frozenset[str]] = {
 
 GROUND = frozenset({"contracts", "errors", "fieldpath", "settings"})
 PURE = frozenset({"schema", "query", "shape"})
-INPUT_OUTPUT = frozenset({"redis", "anyio", "asyncio", "toolstash.blocking"})
+INPUT_OUTPUT = frozenset({"redis", "anyio", "asyncio", "toolstash.blocking", "toolstash.threads"})
 RUNTIME = frozenset({"anyio", "docstring_parser", "orjson", "redis", "toolstash"})
 """What a module may import at its top besides the standard library: the dependencies that are always there."""
 

@@ -321,3 +321,30 @@ async def test_one_round_trip_for_each_look(proxy: Proxy, prefix: str) -> None:
                     await ctx.adispatch_tool_call(tool, {"workspace_id": ids[tool.partition("_")[0]], **arguments})
                     assert (tool, proxy.trips - before) == (tool, 1)
         await ctx.store.aclose()
+
+
+async def test_after_a_flush_a_session_is_known_again(server: RealServer, prefix: str) -> None:
+    async with RedisStore(server.url, prefix=prefix) as store, redis.asyncio.Redis.from_url(server.url) as client:
+        ctx = Ctx(store)
+        for _ in range(2):
+            with ctx.session("conversation"):
+                ref = await ctx.store_workspace([1], workspace_type="a")
+            assert await ctx.list_workspaces() == [ref.workspace_id]
+            await client.unlink(*[key async for key in client.scan_iter(f"{prefix}:*")])
+
+
+async def test_a_private_embedded_store_takes_its_data_with_it() -> None:
+    store = RedisStore("embedded:")
+    await put(store, [1, 2, 3])
+    async with RedisStore("embedded:") as other:
+        assert await other.list_workspaces() == []
+        socket = other._connections._pools[asyncio.get_running_loop()].client.connection_pool.connection_kwargs["path"]
+        await store.aclose()
+        async with redis.asyncio.Redis(unix_socket_path=socket) as client:
+            assert [key async for key in client.scan_iter(f"{store.prefix}:*")] == []
+
+
+def test_a_password_in_the_query_of_a_url_is_not_repeated() -> None:
+    with pytest.raises(ValueError, match="known forms") as refusal:
+        RedisStore("valkey://host?password=hunter2")
+    assert "hunter2" not in str(refusal.value)

@@ -100,6 +100,9 @@ Change = Append | Update | Patch | Delete
 class BaseStore(ABC):
     """A place for workspaces. Open on first use; close with `async with` or `aclose()`."""
 
+    limits = Limits()
+    """Bounds of every workspace that the conveniences write; a Ctx sets its own on its store."""
+
     note_when_missing = ""
     """Said to the model when a workspace is missing, where the store knows a reason."""
 
@@ -267,7 +270,7 @@ class BaseStore(ABC):
         meta = await self.get_meta(workspace_id)
         if meta is None:
             raise self.missing(workspace_id)
-        return (await self.replace(meta, Payload(payload))).meta
+        return (await self.replace(meta, Payload(payload, self.limits))).meta
 
     async def get_items(self, workspace_id: str) -> Any:
         """The whole of a workspace: rows, dict, text or value."""
@@ -307,7 +310,13 @@ class BaseStore(ABC):
         return (await self.read(await self.locate(workspace_id), 0, 0)).meta.item_count
 
     async def get_page(self, workspace_id: str, offset: int, limit: int) -> Any:
-        """`limit` rows (fields, code points) from `offset` on."""
+        """`limit` rows (fields, code points) from `offset` on.
+
+        Raises:
+            InvalidArgumentError: A negative offset or limit.
+        """
+        _whole("offset", offset)
+        _whole("limit", limit)
         return (await self.read(await self.locate(workspace_id), offset, offset + limit)).data
 
     async def list_workspaces(self, workspace_type: str | None = None) -> builtins.list[str]:
@@ -335,28 +344,46 @@ class BaseStore(ABC):
     async def append_items(
         self, workspace_id: str, new_items: Sequence[Any], *, expected_version: str | None = None
     ) -> int:
-        """Adds rows; the new count. The time to live goes on as it was."""
+        """Adds rows; the new count. The time to live goes on as it was.
+
+        Raises:
+            InvalidArgumentError: Not a sequence of rows (a text or a dict is one row: put it in a list).
+        """
+        if isinstance(new_items, (str, bytes, Mapping)):
+            raise InvalidArgumentError("The rows to append come in a list.", argument="items")
         at = await self.locate(workspace_id)
-        return (await self.mutate(at, Append(new_items), expected_version)).item_count
+        return (await self.mutate(at, Append(list(new_items), self.limits), expected_version)).item_count
 
     async def update_item(
         self, workspace_id: str, index: int, item: Any, *, expected_version: str | None = None
     ) -> WorkspaceMeta:
         """Puts another row in the place of one."""
-        return await self.mutate(await self.locate(workspace_id), Update(index, item), expected_version)
+        change = Update(_whole("index", index), item, self.limits)
+        return await self.mutate(await self.locate(workspace_id), change, expected_version)
 
     async def patch_item(
         self, workspace_id: str, index: int, fields: Mapping[str, Any], *, expected_version: str | None = None
     ) -> WorkspaceMeta:
         """Sets top-level fields of a row."""
-        return await self.mutate(await self.locate(workspace_id), Patch(index, fields), expected_version)
+        change = Patch(_whole("index", index), fields, self.limits)
+        return await self.mutate(await self.locate(workspace_id), change, expected_version)
 
     async def delete_items(
         self, workspace_id: str, indices: Sequence[int], *, expected_version: str | None = None
     ) -> int:
         """Removes rows by index; the new count."""
         at = await self.locate(workspace_id)
-        return (await self.mutate(at, Delete(indices), expected_version)).item_count
+        change = Delete([_whole("indices", index) for index in indices])
+        return (await self.mutate(at, change, expected_version)).item_count
+
+
+def _whole(name: str, number: Any) -> int:
+    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
+        shown = number if isinstance(number, int) else type(number).__name__
+        raise InvalidArgumentError(
+            f"Invalid '{name}': {shown} is out of range, which is whole numbers from 0 on.", argument=name
+        )
+    return number
 
 
 def _checked_id(workspace_id: Any) -> str:

@@ -6,6 +6,7 @@ import asyncio
 import concurrent.futures
 import inspect
 import logging
+import math
 import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
@@ -16,16 +17,16 @@ from typing import Any, ParamSpec, Self
 
 from toolstash.blocking import AsyncTool, Blocking, run_blocking
 from toolstash.contracts import Call, WorkspaceMeta, WorkspaceRef
-from toolstash.errors import SessionRequiredError
+from toolstash.errors import SessionRequiredError, UnstorableValueError
 from toolstash.schema.function import FunctionSchema
 from toolstash.schema.infer import item_schema_of
 from toolstash.schema.names import tool_name
 from toolstash.store.base import BaseStore, Quota, ReplaceRule
+from toolstash.store.codec import Tally, encode, pack
 from toolstash.store.cpu import on_cpu
 from toolstash.store.factory import store_of
 from toolstash.store.payload import Limits, Payload
 from toolstash.store.session import current_session, session_scope
-from toolstash.tools.bound import json_chars
 from toolstash.tools.dispatch import dispatch
 from toolstash.tools.notice import ToolListing, build_ref
 from toolstash.tools.producer import PIPELINE_PRODUCER, Key, Producer, check_key, materialize, public_arguments
@@ -41,6 +42,7 @@ class _Unset:
 
 
 UNSET: Any = _Unset()
+LEAST_RESULT_CHARS = 4_000  # a notice has up to 3,000
 
 
 class _Running:
@@ -57,14 +59,14 @@ class _Running:
         except RuntimeError:
             raise RuntimeError("toolstash runs on asyncio; it found no running asyncio event loop (trio?)") from None
         self._ctx.enter_call()
-        self._token = _in_call.set(True)
+        self._token = _in_call.set((*_in_call.get(), self._ctx))
 
     def __exit__(self, *_: object) -> None:
         _in_call.reset(self._token)
         self._ctx.leave_call()
 
 
-_in_call: ContextVar[bool] = ContextVar("toolstash_in_call", default=False)
+_in_call: ContextVar[tuple[Ctx, ...]] = ContextVar("toolstash_in_call", default=())
 
 
 class Ctx:
@@ -106,10 +108,11 @@ class Ctx:
     ) -> None:
         _check_options(default_ttl, inline_below_chars, max_items=max_items, max_bytes=max_bytes)
         _check_options(None, 0, workspaces=max_workspaces_per_session, session_bytes=max_bytes_per_session)
-        if max_result_chars is not None and max_result_chars < 500:
-            raise ValueError(f"max_result_chars must be at least 500, not {max_result_chars}")
+        if max_result_chars is not None and max_result_chars < LEAST_RESULT_CHARS:
+            raise ValueError(f"max_result_chars must be at least {LEAST_RESULT_CHARS}, not {max_result_chars}")
         self._owns_store = not isinstance(store, BaseStore)
         self.store: BaseStore = store if isinstance(store, BaseStore) else store_of(store, prefix)
+        self.store.limits = Limits(max_items, max_bytes)
         self.max_result_chars = max_result_chars
         self.require_session = require_session
         self.entries: dict[str, ToolEntry] = {}
@@ -167,7 +170,7 @@ class Ctx:
                 toolsets=materialize(toolsets, workspace_type),
                 key=key,
                 transform=transform,
-                meta=dict(meta or {}),
+                meta=_checked_meta(meta),
                 ttl=_checked_ttl(self._default_ttl if ttl is UNSET else ttl),
                 notify=self._default_notify if notify is None else notify,
             )
@@ -282,7 +285,7 @@ class Ctx:
                 workspace_type=workspace_type,
                 producer_fn=producer_fn,
                 producer_kwargs=public_arguments(producer_kwargs or {}),
-                extra=dict(meta or {}),
+                extra=_checked_meta(meta),
                 ttl=_checked_ttl(self._default_ttl if ttl is UNSET else ttl),
                 session_id=current_session(),
             )
@@ -292,9 +295,10 @@ class Ctx:
     async def keep(self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any) -> Any:
         """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
         payload = Payload(result, self._limits)
-        may_inline = self._inline_below_chars > 0 and not payload.is_stream
-        if may_inline and await on_cpu(lambda: json_chars(result)) < self._inline_below_chars:
-            return result
+        if self._inline_below_chars > 0 and not payload.is_stream:
+            chars = await on_cpu(lambda: _encoded_chars(result))
+            if chars < self._inline_below_chars:
+                return result
         name = producer.function.__name__
         draft = WorkspaceMeta(
             workspace_id=workspace_id or "",
@@ -376,6 +380,11 @@ class Ctx:
         """The tools of all tool sets in OpenAI form."""
         return [schema for toolset in self._toolsets.values() for schema in toolset.to_tool_schemas(workspace_id)]
 
+    @property
+    def answer_chars(self) -> float:
+        """What a tool's answer may have of the bound of a result: room for its other keys is taken off."""
+        return math.inf if self.max_result_chars is None else self.max_result_chars - 1_500
+
     # Life
 
     @property
@@ -394,7 +403,7 @@ class Ctx:
     def enter_call(self) -> None:
         """Counts a call in; `running` does it."""
         with self._lock:
-            if self._idle is not None and not _in_call.get():
+            if self._idle is not None and self not in _in_call.get():
                 raise RuntimeError("this Ctx is closed")
             self._running += 1
 
@@ -406,15 +415,20 @@ class Ctx:
                 self._idle.set_result(None)
 
     async def aclose(self) -> None:
-        """Waits for running calls, then closes the store if this Ctx made it. Later calls raise RuntimeError."""
+        """Waits for running calls, then closes the store if this Ctx made it. Later calls raise RuntimeError.
+
+        Raises:
+            RuntimeError: Called from inside a call of this Ctx, which it would wait for.
+        """
+        if self in _in_call.get():
+            raise RuntimeError("aclose() inside a call of the same Ctx would wait for itself; close it after the call")
         with self._lock:
-            first = self._idle is None
             if self._idle is None:
                 self._idle = concurrent.futures.Future()
                 if self._running == 0:
                     self._idle.set_result(None)
-        await asyncio.wrap_future(self._idle)
-        if first and self._owns_store:
+        await asyncio.shield(asyncio.wrap_future(self._idle))
+        if self._owns_store:
             await self.store.aclose()
 
     async def __aenter__(self) -> Self:
@@ -440,6 +454,23 @@ class Ctx:
         if workspace_type in self._toolsets:
             found[workspace_type] = self._toolsets[workspace_type]
         return list(found.values())
+
+
+def _encoded_chars(result: Any) -> float:
+    """Characters of a result's JSON; infinite for one that has none, which storing will name."""
+    tally = Tally()
+    try:
+        encode(result, tally)
+    except UnstorableValueError:
+        return math.inf
+    return tally.chars
+
+
+def _checked_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
+    """The metadata, which must have a JSON form."""
+    checked = dict(meta or {})
+    pack(checked)
+    return checked
 
 
 def _check_options(ttl: float | None, inline_below_chars: int, **bounds: int | None) -> None:

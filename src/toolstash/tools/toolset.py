@@ -77,6 +77,10 @@ class ToolSet:
         store = self._attached().store
         return store if in_event_loop() else store.blocking
 
+    def room(self, chars: int) -> int:
+        """`chars`, or less where the Ctx lets a result be smaller than that."""
+        return int(min(chars, self._attached().answer_chars))
+
     def attach(self, ctx: Ctx) -> None:
         """Makes the tools those of a Ctx; `Ctx.add_toolset` does it.
 

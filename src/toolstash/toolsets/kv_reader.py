@@ -8,7 +8,7 @@ from toolstash.contracts import Address
 from toolstash.errors import InvalidArgumentError
 from toolstash.fieldpath import MISSING, read_segments, split_path
 from toolstash.store.base import BaseStore, Reading
-from toolstash.tools.bound import PAGE_CHARS, VALUE_CHARS, json_chars, json_text, take_piece
+from toolstash.tools.bound import ELLIPSIS, PAGE_CHARS, VALUE_CHARS, json_chars, json_text, take_piece
 from toolstash.tools.ctx import Ctx
 from toolstash.tools.toolset import ToolSet, ToolSetSpec, make_toolset
 from toolstash.toolsets.bounds import at_least, piece_keys
@@ -54,7 +54,7 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
         at_least("offset", offset, 0)
         stop = offset + max_keys
         meta, names = await toolset.checked(lambda store, at: store.read_names(at, offset, stop), workspace_id, "dict")
-        keys = _fitting(names)
+        keys = _fitting(names, toolset.room(PAGE_CHARS))
         reached = offset + len(keys)
         answer: dict[str, Any] = {"keys": keys, "count": meta.item_count, "has_more": reached < meta.item_count}
         if answer["has_more"]:
@@ -77,10 +77,10 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
         value = fields[key] if key in fields else read_segments(fields, segments)
         if value is MISSING:
             raise await _no_such_key(toolset, workspace_id, key)
-        if offset == 0 and json_chars(value) <= max_value_chars:
+        if offset == 0 and json_chars(value) <= toolset.room(max_value_chars):
             return value
         text = value if isinstance(value, str) else json_text(value)
-        piece = take_piece(text, offset, max_value_chars)
+        piece = take_piece(text, offset, toolset.room(max_value_chars))
         answer = {"key": key, "type": _type_name(value), "preview": piece.text} | piece_keys(piece)
         if piece.has_more:
             answer["suggested_action"] = f"Read on with {get_value_name}(…, offset={piece.next_offset})."
@@ -91,15 +91,15 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
     toolset.add_builtin(get_value, "dict")
 
 
-def _fitting(names: list[str]) -> list[str]:
-    """As many keys as fit a page; at least one."""
+def _fitting(names: list[str], room: int) -> list[str]:
+    """As many keys as fit; at least one, cut where it alone is too long."""
     fitting: list[str] = []
-    used = 0
+    used = 2
     for name in names:
         used += json_chars(name) + 1
-        if fitting and used > PAGE_CHARS:
+        if fitting and used > room:
             break
-        fitting.append(name if len(name) <= PAGE_CHARS // 2 else name[: PAGE_CHARS // 2] + "…")
+        fitting.append(name if json_chars(name) <= room // 2 else take_piece(name, 0, room // 2).text + ELLIPSIS)
     return fitting
 
 

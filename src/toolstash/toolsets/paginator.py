@@ -88,9 +88,9 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
         meta, rows = await read(workspace_id, max(0, index), max(0, index) + 1)
         if index < 0 or not rows:
             raise no_such_index(index, meta.item_count)
-        if field is None and offset == 0 and json_chars(rows[0]) <= PAGE_CHARS:
+        if field is None and offset == 0 and json_chars(rows[0]) <= toolset.room(PAGE_CHARS):
             return rows[0]
-        return _piece_of(rows[0], index, field, offset, get_item_name)
+        return _piece_of(rows[0], index, field, offset, get_item_name, toolset.room(PAGE_CHARS))
 
     async def get_slice(workspace_id: str, start: int = 0, end: int = 20) -> dict[str, Any]:
         """Return the items from start up to, but not including, end.
@@ -118,7 +118,7 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
         return _fitted(answer, start, lowered=lowered)
 
     def _fitted(answer: dict[str, Any], first_index: int, *, lowered: bool) -> dict[str, Any]:
-        fitted = fit_rows(answer["items"], first_index)
+        fitted = fit_rows(answer["items"], first_index, limit=toolset.room(PAGE_CHARS))
         answer["items"] = fitted.items
         if lowered:
             answer["limited_by"] = "size"
@@ -140,12 +140,12 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
         toolset.add_builtin(function, "list")
 
 
-def _piece_of(row: Any, index: int, field: str | None, offset: int, tool: str) -> dict[str, Any]:
+def _piece_of(row: Any, index: int, field: str | None, offset: int, tool: str, room: int) -> dict[str, Any]:
     value = row if field is None else read_path(row, field)
     if value is MISSING:
         raise _no_such_field(row, index, field)
     text = value if isinstance(value, str) else json_text(value)
-    piece = take_piece(text, offset, PAGE_CHARS)
+    piece = take_piece(text, offset, room)
     answer = {"index": index, "field": field, "value": piece.text} | piece_keys(piece)
     if piece.has_more:
         answer["suggested_action"] = f"Read on with {tool}(…, offset={piece.next_offset})."

@@ -72,7 +72,8 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
             chars_per_page: Characters on a page.
         """
         at_least("page", page, 0)
-        taken = min(at_least("chars_per_page", chars_per_page, 1), max_page_chars)
+        most = toolset.room(2 * max_page_chars) // 2  # in JSON a line break or a quote takes two characters
+        taken = min(at_least("chars_per_page", chars_per_page, 1), most)
         start = page * taken
         meta, text = await read(workspace_id, start, start + taken)
         pages = _pages(meta.chars, taken)
@@ -112,7 +113,9 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
                 "The query is empty.", argument="query", suggested_action="Pass the words to look for."
             )
         wanted = min(at_least("max_results", max_results, 1), MAX_RESULTS)
-        around = min(at_least("context_chars", context_chars, 0), MAX_CONTEXT_CHARS, PAGE_CHARS // (2 * wanted))
+        around = min(
+            at_least("context_chars", context_chars, 0), MAX_CONTEXT_CHARS, toolset.room(PAGE_CHARS) // (2 * wanted)
+        )
         meta, text = await read(workspace_id, 0, None)
         spans, total = await on_cpu(lambda: _find(text, query[:MAX_QUERY_CHARS], wanted))
         answer: dict[str, Any] = {
