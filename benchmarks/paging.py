@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 import tempfile
 import time
 from collections.abc import Awaitable, Callable
@@ -46,12 +47,9 @@ async def paging(url: str, runs: int) -> list[Table]:
 
         for callers in (1, CALLERS):
             work = f"{callers} caller{'s' if callers > 1 else ''}"
-            for _ in range(2):
-                lines = [
-                    ("LRANGE + decode by redis-py", await per_call(bare, callers)),
-                    ("toolstash adispatch", await per_call(ours, callers)),
-                ]
-            for way, seconds in lines:
+            rounds = [(await per_call(bare, callers), await per_call(ours, callers)) for _ in range(1 + runs)][1:]
+            for way, times in zip(("LRANGE + decode by redis-py", "toolstash adispatch"), zip(*rounds), strict=True):
+                seconds = statistics.median(times)
                 table.add(work, way, seconds, f"{1 / seconds:,.0f} calls/s")
         await ctx.store.aclose()
     table.add("1 caller", "ctxtual SQLiteStore", _ctxtual_pages(rows))

@@ -78,7 +78,7 @@ def _converted(parameter: Parameter, value: Any, parameters: Sequence[Parameter]
         message, expected = f"'{place}' {mismatch.problem}.", mismatch.expected
     except RecursionError:
         place, message, expected = parameter.name, f"'{parameter.name}' is nested too deeply.", "a flatter value"
-    action = f"Send {expected} for '{place}' and call the tool again."
+    action = f"For '{place}', send {expected}, and call the tool again."
     raise _refusal(message, action, parameters, parameter.name)
 
 

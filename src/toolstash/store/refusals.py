@@ -15,9 +15,9 @@ from toolstash.errors import (
 
 def conflict(meta: WorkspaceMeta, held_type: str, producer: str) -> WorkspaceConflictError:
     """The id is held by another producer or type."""
+    maker = f"made by '{producer:.60}'" if producer else "that was stored directly"
     return WorkspaceConflictError(
-        f"The id '{meta.workspace_id:.150}' is held by a '{held_type:.60}' workspace made by '{producer:.60}'; "
-        "it was left as it is.",
+        f"The id '{meta.workspace_id:.150}' is held by a '{held_type:.60}' workspace {maker}; it was left as it is.",
         workspace_id=meta.workspace_id[:150],
         suggested_action="Use another key or name for this result.",
     )
