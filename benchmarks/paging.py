@@ -48,7 +48,9 @@ async def paging(url: str, runs: int) -> list[Table]:
         for callers in (1, CALLERS):
             work = f"{callers} caller{'s' if callers > 1 else ''}"
             rounds = [(await per_call(bare, callers), await per_call(ours, callers)) for _ in range(1 + runs)][1:]
-            for way, times in zip(("LRANGE + decode by redis-py", "toolstash adispatch"), zip(*rounds), strict=True):
+            for way, times in zip(
+                ("LRANGE + decode by redis-py", "toolstash adispatch"), zip(*rounds, strict=True), strict=True
+            ):
                 seconds = statistics.median(times)
                 table.add(work, way, seconds, f"{1 / seconds:,.0f} calls/s")
         await ctx.store.aclose()
