@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import asyncio
-import concurrent.futures
 import inspect
 import logging
 import math
-import threading
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from contextvars import ContextVar
 from dataclasses import replace as with_changes
 from types import TracebackType
 from typing import Any, ParamSpec, Self
@@ -28,6 +24,7 @@ from toolstash.store.factory import store_of
 from toolstash.store.payload import Limits, Payload
 from toolstash.store.session import current_session, session_scope
 from toolstash.tools.dispatch import dispatch
+from toolstash.tools.lifetime import Lifetime, RunningCall
 from toolstash.tools.notice import ToolListing, build_ref
 from toolstash.tools.producer import PIPELINE_PRODUCER, Key, Producer, check_key, materialize, public_arguments
 from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
@@ -43,30 +40,6 @@ class _Unset:
 
 UNSET: Any = _Unset()
 LEAST_RESULT_CHARS = 4_000  # a notice has up to 3,000
-
-
-class _Running:
-    """A call that is running, as a context."""
-
-    __slots__ = ("_ctx", "_token")
-
-    def __init__(self, ctx: Ctx) -> None:
-        self._ctx = ctx
-
-    def __enter__(self) -> None:
-        try:
-            asyncio.get_running_loop()
-        except RuntimeError:
-            raise RuntimeError("toolstash runs on asyncio; it found no running asyncio event loop (trio?)") from None
-        self._ctx.enter_call()
-        self._token = _in_call.set((*_in_call.get(), self._ctx))
-
-    def __exit__(self, *_: object) -> None:
-        _in_call.reset(self._token)
-        self._ctx.leave_call()
-
-
-_in_call: ContextVar[tuple[Ctx, ...]] = ContextVar("toolstash_in_call", default=())
 
 
 class Ctx:
@@ -124,9 +97,7 @@ class Ctx:
         self._quota = Quota(max_workspaces_per_session, max_bytes_per_session)
         self._toolsets: dict[str, ToolSet] = {}
         self._producers: dict[str, Producer] = {}
-        self._lock = threading.Lock()
-        self._running = 0
-        self._idle: concurrent.futures.Future[None] | None = None
+        self._lifetime = Lifetime()
 
     # Registering
 
@@ -392,27 +363,13 @@ class Ctx:
         """The async methods for sync code: `ctx.blocking.list_workspaces()`."""
         return Blocking(self)
 
-    def running(self) -> _Running:
+    def running(self) -> RunningCall:
         """Counts a call, so that closing waits for it.
 
         Raises:
             RuntimeError: The Ctx is closed, or the running event loop is not asyncio's.
         """
-        return _Running(self)
-
-    def enter_call(self) -> None:
-        """Counts a call in; `running` does it."""
-        with self._lock:
-            if self._idle is not None and self not in _in_call.get():
-                raise RuntimeError("this Ctx is closed")
-            self._running += 1
-
-    def leave_call(self) -> None:
-        """Counts a call out; the last one lets `aclose` go on."""
-        with self._lock:
-            self._running -= 1
-            if self._idle is not None and self._running == 0 and not self._idle.done():
-                self._idle.set_result(None)
+        return self._lifetime.call()
 
     async def aclose(self) -> None:
         """Waits for running calls, then closes the store if this Ctx made it. Later calls raise RuntimeError.
@@ -420,14 +377,7 @@ class Ctx:
         Raises:
             RuntimeError: Called from inside a call of this Ctx, which it would wait for.
         """
-        if self in _in_call.get():
-            raise RuntimeError("aclose() inside a call of the same Ctx would wait for itself; close it after the call")
-        with self._lock:
-            if self._idle is None:
-                self._idle = concurrent.futures.Future()
-                if self._running == 0:
-                    self._idle.set_result(None)
-        await asyncio.shield(asyncio.wrap_future(self._idle))
+        await self._lifetime.end()
         if self._owns_store:
             await self.store.aclose()
 
