@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from urllib.parse import urlsplit
@@ -70,11 +71,11 @@ class Proxy:
 
 
 @asynccontextmanager
-async def proxied(url: str) -> AsyncIterator[Proxy]:
-    """A proxy in front of the server at `url`; its own address is `proxy.url`."""
+async def proxied(url: str, *, tls: ssl.SSLContext | None = None) -> AsyncIterator[Proxy]:
+    """A proxy in front of the server at `url`; its own address is `proxy.url`. With `tls` callers must speak TLS."""
     proxy = Proxy(url)
-    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0)
-    proxy.url = f"redis://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    server = await asyncio.start_server(proxy.serve, "127.0.0.1", 0, ssl=tls)
+    proxy.url = f"{'rediss' if tls else 'redis'}://127.0.0.1:{server.sockets[0].getsockname()[1]}"
     try:
         yield proxy
     finally:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import secrets
 
+import redis.asyncio
+
 from tests.servers import shared_server
 from toolstash import BaseStore, Ctx, RedisStore
 from toolstash.toolsets import paginator
@@ -52,3 +54,15 @@ async def test_prefixes_that_begin_alike_do_not_meet() -> None:
         assert await short.list_workspaces() == []
         assert await longer.get_items("w") == [base + "2"]
         await longer.clear()
+
+
+async def test_a_registry_forgets_by_itself_what_expired_long_ago() -> None:
+    url, prefix = shared_server("valkey").url, f"t{secrets.token_hex(5)}"
+    async with RedisStore(url, prefix=prefix) as store, redis.asyncio.Redis.from_url(url) as client:
+        ctx = Ctx(store)
+        for number in range(5):
+            await client.zadd(f"{prefix}:{{shared}}:created", {f"old{number}": number})
+            await client.zadd(f"{prefix}:{{shared}}:expiring", {f"old{number}": number})
+        await ctx.store_workspace([1], workspace_type="a", workspace_id="new", ttl=60)
+        assert await client.zrange(f"{prefix}:{{shared}}:created", 0, -1) == [b"new"]
+        assert await client.zrange(f"{prefix}:{{shared}}:expiring", 0, -1) == [b"new"]

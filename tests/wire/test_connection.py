@@ -6,10 +6,12 @@ import asyncio
 import os
 import random
 import secrets
+import ssl
 import subprocess
 import sys
 import warnings
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -17,6 +19,7 @@ import fakeredis
 import pytest
 import redis
 import redis.asyncio
+import trustme
 
 from tests.proxy import Proxy, proxied
 from tests.servers import NAMES, RealServer, shared_server, start_server
@@ -348,3 +351,17 @@ def test_a_password_in_the_query_of_a_url_is_not_repeated() -> None:
     with pytest.raises(ValueError, match="known forms") as refusal:
         RedisStore("valkey://host?password=hunter2")
     assert "hunter2" not in str(refusal.value)
+
+
+async def test_tls_with_a_private_authority(server: RealServer, prefix: str, tmp_path: Path) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    async with proxied(server.url, tls=context) as proxy:
+        async with RedisStore(f"{proxy.url}?ssl_ca_certs={tmp_path / 'ca.pem'}", prefix=prefix) as store:
+            await put(store, [1, 2, 3], ttl=60.0)
+            assert await store.get_items("w") == [1, 2, 3]
+        async with RedisStore(proxy.url, prefix=prefix, command_timeout_seconds=0.5) as store:
+            with pytest.raises(StoreUnavailableError):
+                await store.get_items("w")
