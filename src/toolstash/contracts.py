@@ -3,6 +3,7 @@
 Call            what goes down: a tool's name and raw arguments, and whose call it is
 Outcome         what comes up: a value, or a refusal that the model can act on
 Address         where a workspace lives: its space (a session, or the shared space) and its id
+Limits          how large a workspace may become
 WorkspaceMeta   what is known of a stored workspace
 WorkspaceRef    the notice that a model reads in place of the data
 """
@@ -49,12 +50,22 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one workspace for as long as it lives: rows (or keys), and bytes as encoded. None for no bound."""
+
+    max_items: int | None = None
+    max_bytes: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class WorkspaceMeta:
     """What is known of a workspace.
 
     Times are Unix seconds by the store's clock; `ttl` is in seconds, None for a workspace that stays.
     `item_count` is rows for a list, top-level keys for a dict, 1 for a scalar. `chars` is the length in
     code points of the text, or of the rows as JSON. `version` changes with every write and never returns.
+    `non_finite` is how many NaN and infinite numbers were stored as null. `limits` bound every later write, by any
+    worker.
     """
 
     workspace_id: str
@@ -66,8 +77,10 @@ class WorkspaceMeta:
     ttl: float | None = None
     session_id: str | None = None
     lineage: tuple[str, ...] = ()
+    limits: Limits = Limits()
     item_count: int = 0
     chars: int = 0
+    non_finite: int = 0
     version: str = ""
     created_at: float = 0.0
     last_accessed_at: float = 0.0

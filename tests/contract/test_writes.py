@@ -68,6 +68,7 @@ async def test_one_value_is_not_taken_for_rows(store: BaseStore, rows: Any) -> N
 
 async def test_the_bounds_of_a_ctx_hold_for_every_write(store: BaseStore) -> None:
     ctx = Ctx(store, max_items=3, max_bytes=100)
+    Ctx(store)  # another one with bounds of its own changes nothing for what the first one stored
     ref = await ctx.store_workspace([1, 2], workspace_type="a")
 
     with pytest.raises(PayloadTooLargeError):
@@ -77,6 +78,14 @@ async def test_the_bounds_of_a_ctx_hold_for_every_write(store: BaseStore) -> Non
     with pytest.raises(PayloadTooLargeError):
         await store.set_items(ref.workspace_id, [1, 2, 3, 4])
     assert await store.get_items(ref.workspace_id) == [1, 2]
+
+
+async def test_numbers_stored_as_null_are_counted_in_the_meta(store: BaseStore) -> None:
+    await put(store, [{"x": float("nan")}, {"x": float("-inf"), "y": None}])
+    await store.append_items("w", [{"x": float("inf")}, 1.5])
+    after = await store.patch_item("w", 0, {"z": float("nan")})
+    assert after.non_finite == 4
+    assert await store.get_items("w") == [{"x": None, "z": None}, {"x": None, "y": None}, {"x": None}, 1.5]
 
 
 async def test_metadata_without_a_json_form_is_refused(store: BaseStore) -> None:

@@ -13,12 +13,7 @@ READS_ENVIRONMENT = {
     "src/toolstash/settings.py": "the one place that reads settings from the environment",
     "src/toolstash/wire/keeper.py": "hands the environment on, unread, to the server that it starts",
 }
-LONG = {
-    "src/toolstash/tools/ctx.py": "the front door: one short method a verb, and their docstrings are most of it",
-    "src/toolstash/store/redis_store.py": "the five primitives of one store and what only they need",
-    "src/toolstash/toolsets/paginator.py _fill": "registers short tools that close over their set",
-    "src/toolstash/toolsets/text_content.py _fill": "registers short tools that close over their set",
-}
+LONG: dict[str, str] = {}
 """What may be longer, and why. An entry that is no longer needed fails."""
 
 

@@ -94,7 +94,7 @@ def test_a_path_of_one_machine_is_found() -> None:
         for parts in (["work", "main"], ["root", "x"], ["home", "ann", "x"], ["Users", "Ann", ""])
     ]
     assert len(repository.machine_path_faults(made("\n".join(f"see {path}" for path in bad)))) == len(bad)
-    fine = "https://example.org/work/x  docs/root/x  ~/work/  /var/lib/x  `/workspace/`"
+    fine = "https://example.org/{0}/x  docs/{1}/x  ~/{0}/  /var/lib/x  `/workspace/`".format("work", "root")
     assert repository.machine_path_faults(made(fine)) == []
 
 

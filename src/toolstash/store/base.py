@@ -23,7 +23,7 @@ from toolstash.errors import (
     VersionConflictError,
     WorkspaceNotFoundError,
 )
-from toolstash.store.payload import Limits, Payload
+from toolstash.store.payload import Payload
 from toolstash.store.refusals import require_list
 from toolstash.store.session import current_session
 from toolstash.wire import keys as layout
@@ -63,10 +63,9 @@ class Reading(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Append:
-    """Adds rows at the end. `limits` bound the workspace afterwards."""
+    """Adds rows at the end."""
 
     rows: Sequence[Any]
-    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,7 +74,6 @@ class Update:
 
     index: int
     row: Any
-    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +82,6 @@ class Patch:
 
     index: int
     fields: Mapping[str, Any]
-    limits: Limits = Limits()
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,9 +96,6 @@ Change = Append | Update | Patch | Delete
 
 class BaseStore(ABC):
     """A place for workspaces. Open on first use; close with `async with` or `aclose()`."""
-
-    limits = Limits()
-    """Bounds of every workspace that the conveniences write; a Ctx sets its own on its store."""
 
     note_when_missing = ""
     """Said to the model when a workspace is missing, where the store knows a reason."""
@@ -119,8 +113,8 @@ class BaseStore(ABC):
     ) -> Replaced:
         """Stores a payload whole, in the place of what the address of `meta` held.
 
-        Of `meta` the id, type, ttl, session, producer, extra and lineage count; shape, counts, version and times
-        are the store's. `replace_if` is checked in the same step as the write.
+        Of `meta` the id, type, ttl, session, producer, extra, lineage and limits count; shape, counts, version and
+        times are the store's. `replace_if` is checked in the same step as the write.
 
         Raises:
             WorkspaceConflictError: `replace_if` does not allow it; the old workspace stays.
@@ -147,7 +141,8 @@ class BaseStore(ABC):
             VersionConflictError: The workspace is not at `expected_version`.
             InvalidArgumentError: An index is out of range, or a patched row is not a dict.
             WorkspaceShapeMismatchError: Not a list.
-            PayloadTooLargeError, UnstorableValueError: Nothing is changed.
+            PayloadTooLargeError: Above the workspace's own limits; nothing is changed.
+            UnstorableValueError: A row has no JSON form; nothing is changed.
         """
 
     @abstractmethod
@@ -270,7 +265,7 @@ class BaseStore(ABC):
         meta = await self.get_meta(workspace_id)
         if meta is None:
             raise self.missing(workspace_id)
-        return (await self.replace(meta, Payload(payload, self.limits))).meta
+        return (await self.replace(meta, Payload(payload))).meta
 
     async def get_items(self, workspace_id: str) -> Any:
         """The whole of a workspace: rows, dict, text or value."""
@@ -352,20 +347,20 @@ class BaseStore(ABC):
         if isinstance(new_items, (str, bytes, Mapping)):
             raise InvalidArgumentError("The rows to append come in a list.", argument="items")
         at = await self.locate(workspace_id)
-        return (await self.mutate(at, Append(list(new_items), self.limits), expected_version)).item_count
+        return (await self.mutate(at, Append(list(new_items)), expected_version)).item_count
 
     async def update_item(
         self, workspace_id: str, index: int, item: Any, *, expected_version: str | None = None
     ) -> WorkspaceMeta:
         """Puts another row in the place of one."""
-        change = Update(_whole("index", index), item, self.limits)
+        change = Update(_whole("index", index), item)
         return await self.mutate(await self.locate(workspace_id), change, expected_version)
 
     async def patch_item(
         self, workspace_id: str, index: int, fields: Mapping[str, Any], *, expected_version: str | None = None
     ) -> WorkspaceMeta:
         """Sets top-level fields of a row."""
-        change = Patch(_whole("index", index), fields, self.limits)
+        change = Patch(_whole("index", index), fields)
         return await self.mutate(await self.locate(workspace_id), change, expected_version)
 
     async def delete_items(

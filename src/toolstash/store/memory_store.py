@@ -27,9 +27,9 @@ from toolstash.store.base import (
     Replaced,
     ReplaceRule,
 )
-from toolstash.store.codec import Codec, Tally, decode, encode
+from toolstash.store.codec import Codec, Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
-from toolstash.store.payload import Limits, Payload
+from toolstash.store.payload import Payload
 from toolstash.wire import keys as layout
 
 
@@ -83,7 +83,7 @@ class MemoryStore(BaseStore):
         quota: Quota = Quota(),
     ) -> Replaced:
         documents: list[bytes] = []
-        async for chunk in payload.chunks():
+        async for chunk in payload.chunks(meta.limits):
             documents += chunk.documents
         now = time.time()
         stored = with_changes(
@@ -91,6 +91,7 @@ class MemoryStore(BaseStore):
             data_shape=payload.shape,
             item_count=payload.count,
             chars=payload.tally.chars,
+            non_finite=payload.tally.non_finite,
             version=f"{layout.new_generation()}.0",
             created_at=now,
             last_accessed_at=now,
@@ -158,8 +159,8 @@ class MemoryStore(BaseStore):
             if expected_version is not None and expected_version != workspace.meta.version:
                 raise refusals.wrong_version(at, workspace.meta.version)
             documents = _changed(workspace, change, encoded, tally)
-            limits = Limits() if isinstance(change, Delete) else change.limits
-            limits.check(len(documents) if isinstance(change, Append) else 0, sum(map(len, documents)))
+            if not isinstance(change, Delete):
+                refusals.check_limits(workspace.meta.limits, len(documents), sum(map(len, documents)))
             workspace.documents = documents
             workspace.revision += 1
             if tally.codec == "json":
@@ -169,6 +170,7 @@ class MemoryStore(BaseStore):
                 workspace.meta,
                 item_count=len(documents),
                 chars=sum(len(document.decode()) for document in documents),
+                non_finite=workspace.meta.non_finite + tally.non_finite,
                 version=f"{generation}.{workspace.revision}",
             )
             return workspace.meta
@@ -238,7 +240,7 @@ def _allows(rule: ReplaceRule, held: WorkspaceMeta) -> bool:
 
 def _encoded(change: Change, tally: Tally) -> list[bytes]:
     if isinstance(change, Append):
-        return [encode(row, tally, row=place) for place, row in enumerate(change.rows)]
+        return encode_many(change.rows, tally, first_row=0)
     return [] if isinstance(change, Delete | Patch) else [encode(change.row, tally, row=change.index)]
 
 

@@ -13,10 +13,11 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
 
-from toolstash.contracts import DataShape
-from toolstash.errors import PayloadTooLargeError, UnstorableValueError
+from toolstash.contracts import DataShape, Limits
+from toolstash.errors import UnstorableValueError
 from toolstash.store.codec import Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
+from toolstash.store.refusals import check_limits
 from toolstash.store.values import is_rows, join_surrogates, key_name, unwrap
 from toolstash.threads import in_thread
 from toolstash.wire.keys import PIECE_CHARS
@@ -30,29 +31,6 @@ SAMPLE_CHARS = 2_000
 _STREAM_SECONDS = 0.5
 
 SHAPES: dict[Kind, DataShape] = {"rows": "list", "fields": "dict", "text": "scalar", "value": "scalar"}
-
-
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """Bounds of one workspace: rows (or keys), and bytes as encoded. None for no bound."""
-
-    max_items: int | None = None
-    max_bytes: int | None = None
-
-    def check(self, items: int, size: int) -> None:
-        """Raises PayloadTooLargeError above a bound."""
-        if self.max_items is not None and items > self.max_items:
-            raise PayloadTooLargeError(
-                f"The result has {items:,} or more items; at most {self.max_items:,} can be stored.",
-                item_count=items,
-                max_items=self.max_items,
-            )
-        if self.max_bytes is not None and size > self.max_bytes:
-            raise PayloadTooLargeError(
-                f"The result has {size:,} or more bytes; at most {self.max_bytes:,} can be stored.",
-                bytes=size,
-                max_bytes=self.max_bytes,
-            )
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +48,7 @@ class Payload:
     and so are `tally` and `sample`: the first 100 rows, the first 100 fields, the first 2,000 characters, or the value.
     """
 
-    def __init__(self, value: Any, limits: Limits = Limits()) -> None:
+    def __init__(self, value: Any) -> None:
         value = _opened(value)
         self.kind: Kind = _kind_of(value)
         self.shape: DataShape = SHAPES[self.kind]
@@ -80,15 +58,16 @@ class Payload:
         self.parts = 0
         self.sample: Any = None
         self._value = value
-        self._limits = limits
+        self._limits = Limits()
 
-    async def chunks(self) -> AsyncGenerator[Chunk]:
+    async def chunks(self, limits: Limits = Limits()) -> AsyncGenerator[Chunk]:
         """The encoded parts, at most 2,000 and about 1 MB at a time. Can be read once.
 
         Raises:
             UnstorableValueError: A value has no JSON form.
-            PayloadTooLargeError: Above the limits.
+            PayloadTooLargeError: Above `limits`.
         """
+        self._limits = limits
         if self.kind == "rows":
             source = self._row_chunks()
         elif self.kind == "fields":
@@ -105,7 +84,7 @@ class Payload:
     async def _row_chunks(self) -> AsyncGenerator[Chunk]:
         self.sample = []
         if not self.is_stream:
-            self._limits.check(len(self._value), 0)
+            check_limits(self._limits, len(self._value), 0)
         async with aclosing(_batches(self._value)) as batches:
             async for rows in batches:
                 for documents in await on_cpu(lambda rows=rows: self._encode_rows(rows)):
@@ -114,14 +93,14 @@ class Payload:
     def _encode_rows(self, rows: Sequence[Any]) -> list[list[bytes]]:
         documents = encode_many(rows, self.tally, first_row=self.count)
         self.count += len(documents)
-        self._limits.check(self.count, self.tally.bytes)
+        check_limits(self._limits, self.count, self.tally.bytes)
         missing = SAMPLE_ROWS - len(self.sample)
         self.sample += [decode(document, self.tally.codec) for document in documents[:missing]]
         return _chunks_of(documents)
 
     async def _field_chunks(self) -> AsyncGenerator[Chunk]:
         self.sample = {}
-        self._limits.check(len(self._value), 0)
+        check_limits(self._limits, len(self._value), 0)
         seen: set[str] = set()
         items = iter(cast(Mapping[Any, Any], self._value).items())
         while batch := list(islice(items, CHUNK_ROWS // 2)):
@@ -145,29 +124,29 @@ class Payload:
             if size >= CHUNK_BYTES:
                 encoded.append([])
                 size = 0
-                self._limits.check(self.count, self.tally.bytes)
+                check_limits(self._limits, self.count, self.tally.bytes)
             encoded[-1] += documents
             size += len(documents[0]) + len(documents[1])
             if len(self.sample) < SAMPLE_ROWS:
                 self.sample[name] = decode(value, self.tally.codec)
-        self._limits.check(self.count, self.tally.bytes)
+        check_limits(self._limits, self.count, self.tally.bytes)
         return encoded
 
     async def _scalar_chunks(self) -> AsyncGenerator[Chunk]:
         if self.kind == "value":
             document = await on_cpu(lambda: encode(self._value, self.tally))
             self.sample = decode(document, self.tally.codec)
-            self._limits.check(1, len(document))
+            check_limits(self._limits, 1, len(document))
             yield Chunk([document], 1)
             return
         text = await on_cpu(lambda: join_surrogates(self._value))
-        self._limits.check(1, len(text))
+        check_limits(self._limits, 1, len(text))
         self.sample = text[:SAMPLE_CHARS]
         step = PIECE_CHARS * (CHUNK_BYTES // PIECE_CHARS)
         for start in range(0, len(text), step):
             pieces = [text[at : at + PIECE_CHARS] for at in range(start, min(start + step, len(text)), PIECE_CHARS)]
             documents = await on_cpu(lambda pieces=pieces: [encode(piece, self.tally) for piece in pieces])
-            self._limits.check(1, self.tally.bytes)
+            check_limits(self._limits, 1, self.tally.bytes)
             yield Chunk(documents, len(documents))
         self.tally.chars = len(text)
 

@@ -12,15 +12,15 @@ from typing import Any, cast
 
 import orjson
 
-from toolstash.contracts import Address, WorkspaceMeta
+from toolstash.contracts import Address, Limits, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError
 from toolstash.store.base import Quota, ReplaceRule
 from toolstash.store.codec import Codec, decode, decode_all, pack, unpack
 from toolstash.store.payload import SHAPES, Kind, Payload
+from toolstash.wire import keys as layout
 from toolstash.wire import scripts
 from toolstash.wire.keys import PIECE_CHARS
 
-FORMAT = b"1"
 SKEW_BYTES = 8_000_000  # what 2,000 rows of the largest size may weigh before chunks are measured row by row
 
 
@@ -39,8 +39,10 @@ class Record:
     codec: Codec
     created: int
     accessed: int
-    workspace_type: bytes
-    producer: bytes
+    non_finite: int
+    limits: Limits
+    workspace_type: str
+    producer: str
     info: bytes
 
     @classmethod
@@ -50,7 +52,7 @@ class Record:
         Raises:
             StoreUnavailableError: A newer version of the library wrote the workspace.
         """
-        if reply[0] != FORMAT:
+        if reply[0] != layout.FORMAT.encode():
             raise StoreUnavailableError(
                 f"Workspace '{at.workspace_id:.150}' is in a format ({reply[0]!r}) that this version cannot read.",
                 suggested_action="Tell the user that all workers need the same version of toolstash.",
@@ -67,9 +69,11 @@ class Record:
             codec=cast(Codec, reply[9].decode()),
             created=int(reply[10]),
             accessed=int(reply[11]),
-            workspace_type=reply[12],
-            producer=reply[13],
-            info=reply[14],
+            non_finite=int(reply[12]),
+            limits=_limits(reply[13]),
+            workspace_type=_word(reply[14]),
+            producer=_word(reply[15]),
+            info=reply[16],
         )
 
     @property
@@ -81,11 +85,6 @@ class Record:
     def is_skewed(self) -> bool:
         """Whether some rows are so large that a chunk has to be measured row by row."""
         return self.largest * 2_000 > SKEW_BYTES
-
-    def at_version(self, generation: bytes | None, revision: bytes | None) -> Record | None:
-        """This record if the server still has this version, else None."""
-        same = generation == self.generation.encode() and revision == self.revision.encode()
-        return self if same else None
 
     def first_part(self, start: int) -> int:
         """The part that `start` (a row, a key, a code point) lies in."""
@@ -117,20 +116,36 @@ class Record:
         info = unpack(self.info)
         return WorkspaceMeta(
             workspace_id=at.workspace_id,
-            workspace_type=_word(self.workspace_type),
+            workspace_type=self.workspace_type,
             data_shape=SHAPES[self.kind],
-            producer_fn=_word(self.producer),
+            producer_fn=self.producer,
             producer_kwargs=info["kwargs"],
             extra=info["extra"],
             ttl=info["ttl"],
             session_id=info["session"],
             lineage=tuple(info["lineage"]),
+            limits=self.limits,
             item_count=self.count,
             chars=self.chars,
+            non_finite=self.non_finite,
             version=self.version,
             created_at=self.created / 1e6,
             last_accessed_at=self.accessed / 1e6,
         )
+
+
+def version_of(generation: bytes, revision: bytes) -> str:
+    """The version that these two fields of meta stand for."""
+    return f"{generation.decode()}.{revision.decode()}"
+
+
+@lru_cache(maxsize=64)
+def _limits(words: bytes) -> Limits:
+    return Limits(*(int(word) if word.isdigit() else None for word in words.split()))
+
+
+def _limit_words(limits: Limits) -> str:
+    return " ".join("-" if bound is None else str(bound) for bound in (limits.max_items, limits.max_bytes))
 
 
 @lru_cache(maxsize=1_024)
@@ -154,12 +169,14 @@ def commit_of(
         max_workspaces=quota.max_workspaces,
         max_bytes=quota.max_bytes,
         fields={
-            "format": FORMAT,
+            "format": layout.FORMAT,
             "count": payload.count,
             "bytes": tally.bytes,
             "chars": tally.chars,
             "largest": tally.largest,
             "codec": tally.codec,
+            "nonfinite": tally.non_finite,
+            "limits": _limit_words(meta.limits),
             "type": workspace_type,
             "producer": producer,
             "info": pack(
@@ -182,6 +199,7 @@ def stored_meta(meta: WorkspaceMeta, payload: Payload, version: str, created_at:
         data_shape=payload.shape,
         item_count=payload.count,
         chars=payload.tally.chars,
+        non_finite=payload.tally.non_finite,
         version=version,
         created_at=created_at,
         last_accessed_at=created_at,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from toolstash.contracts import Address, WorkspaceMeta
+from toolstash.contracts import Address, Limits, WorkspaceMeta
 from toolstash.errors import (
     InvalidArgumentError,
+    PayloadTooLargeError,
     QuotaExceededError,
     VersionConflictError,
     WorkspaceConflictError,
@@ -39,6 +40,22 @@ def over_quota(max_bytes: int | None) -> QuotaExceededError:
         f"The result is above what one session may hold ({max_bytes:,} bytes); nothing was stored.",
         max_bytes=max_bytes,
     )
+
+
+def check_limits(limits: Limits, items: int, size: int) -> None:
+    """Raises PayloadTooLargeError when a workspace would have more rows, or bytes, than it may."""
+    if limits.max_items is not None and items > limits.max_items:
+        raise PayloadTooLargeError(
+            f"The result has {items:,} or more items; at most {limits.max_items:,} can be stored.",
+            item_count=items,
+            max_items=limits.max_items,
+        )
+    if limits.max_bytes is not None and size > limits.max_bytes:
+        raise PayloadTooLargeError(
+            f"The result has {size:,} or more bytes; at most {limits.max_bytes:,} can be stored.",
+            bytes=size,
+            max_bytes=limits.max_bytes,
+        )
 
 
 def wrong_version(at: Address, version: str) -> VersionConflictError:

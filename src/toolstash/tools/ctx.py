@@ -12,20 +12,20 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self
 
 from toolstash.blocking import AsyncTool, Blocking, run_blocking
-from toolstash.contracts import Call, WorkspaceMeta, WorkspaceRef
-from toolstash.errors import SessionRequiredError, UnstorableValueError
+from toolstash.contracts import Call, Limits, WorkspaceMeta, WorkspaceRef
+from toolstash.errors import SessionRequiredError
 from toolstash.schema.function import FunctionSchema
-from toolstash.schema.infer import item_schema_of
 from toolstash.schema.names import tool_name
 from toolstash.store.base import BaseStore, Quota, ReplaceRule
-from toolstash.store.codec import Tally, encode, pack
 from toolstash.store.cpu import on_cpu
 from toolstash.store.factory import store_of
-from toolstash.store.payload import Limits, Payload
+from toolstash.store.payload import Payload
 from toolstash.store.session import current_session, session_scope
+from toolstash.tools.describe import encoded_chars, schema_for, tools_for, toolsets_of
 from toolstash.tools.dispatch import dispatch
 from toolstash.tools.lifetime import Lifetime, RunningCall
-from toolstash.tools.notice import ToolListing, build_ref
+from toolstash.tools.notice import build_ref
+from toolstash.tools.options import check_options, check_result_bound, checked_meta, checked_ttl
 from toolstash.tools.producer import PIPELINE_PRODUCER, Key, Producer, check_key, materialize, public_arguments
 from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
 
@@ -39,7 +39,6 @@ class _Unset:
 
 
 UNSET: Any = _Unset()
-LEAST_RESULT_CHARS = 4_000  # a notice has up to 3,000
 
 
 class Ctx:
@@ -79,13 +78,11 @@ class Ctx:
         max_workspaces_per_session: int | None = None,
         max_bytes_per_session: int | None = None,
     ) -> None:
-        _check_options(default_ttl, inline_below_chars, max_items=max_items, max_bytes=max_bytes)
-        _check_options(None, 0, workspaces=max_workspaces_per_session, session_bytes=max_bytes_per_session)
-        if max_result_chars is not None and max_result_chars < LEAST_RESULT_CHARS:
-            raise ValueError(f"max_result_chars must be at least {LEAST_RESULT_CHARS}, not {max_result_chars}")
+        check_options(default_ttl, inline_below_chars, max_items=max_items, max_bytes=max_bytes)
+        check_options(None, 0, workspaces=max_workspaces_per_session, session_bytes=max_bytes_per_session)
+        check_result_bound(max_result_chars)
         self._owns_store = not isinstance(store, BaseStore)
         self.store: BaseStore = store if isinstance(store, BaseStore) else store_of(store, prefix)
-        self.store.limits = Limits(max_items, max_bytes)
         self.max_result_chars = max_result_chars
         self.require_session = require_session
         self.entries: dict[str, ToolEntry] = {}
@@ -141,8 +138,8 @@ class Ctx:
                 toolsets=materialize(toolsets, workspace_type),
                 key=key,
                 transform=transform,
-                meta=_checked_meta(meta),
-                ttl=_checked_ttl(self._default_ttl if ttl is UNSET else ttl),
+                meta=checked_meta(meta),
+                ttl=checked_ttl(self._default_ttl if ttl is UNSET else ttl),
                 notify=self._default_notify if notify is None else notify,
             )
             note = "Returns a notice about the stored result and the tools that explore it, not the data itself."
@@ -256,18 +253,18 @@ class Ctx:
                 workspace_type=workspace_type,
                 producer_fn=producer_fn,
                 producer_kwargs=public_arguments(producer_kwargs or {}),
-                extra=_checked_meta(meta),
-                ttl=_checked_ttl(self._default_ttl if ttl is UNSET else ttl),
-                session_id=current_session(),
+                extra=checked_meta(meta),
+                ttl=checked_ttl(self._default_ttl if ttl is UNSET else ttl),
             )
-            shown = self._toolsets_of(workspace_type) if toolsets is None else toolsets
-            return await self._store(draft, Payload(payload, self._limits), shown, replace_if)
+            if toolsets is None:
+                toolsets = toolsets_of(workspace_type, self._producers.values(), self._toolsets)
+            return await self._store(draft, Payload(payload), toolsets, replace_if)
 
     async def keep(self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any) -> Any:
         """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
-        payload = Payload(result, self._limits)
+        payload = Payload(result)
         if self._inline_below_chars > 0 and not payload.is_stream:
-            chars = await on_cpu(lambda: _encoded_chars(result))
+            chars = await on_cpu(lambda: encoded_chars(result))
             if chars < self._inline_below_chars:
                 return result
         name = producer.function.__name__
@@ -278,7 +275,6 @@ class Ctx:
             producer_kwargs=arguments,
             extra=producer.meta,
             ttl=producer.ttl,
-            session_id=current_session(),
         )
         rule = ReplaceRule(producer.workspace_type, (name, PIPELINE_PRODUCER))
         ref = await self._store(draft, payload, producer.toolsets, rule)
@@ -287,11 +283,11 @@ class Ctx:
     async def _store(
         self, draft: WorkspaceMeta, payload: Payload, toolsets: Sequence[ToolSet], rule: ReplaceRule | None
     ) -> WorkspaceRef:
-        at = self.store.place(draft.workspace_id or None, draft.workspace_type, draft.session_id)
-        meta, dropped = await self.store.replace(
-            with_changes(draft, workspace_id=at.workspace_id), payload, rule, quota=self._quota
-        )
-        tools = _listing(toolsets, payload)
+        session = current_session()
+        at = self.store.place(draft.workspace_id or None, draft.workspace_type, session)
+        placed = with_changes(draft, workspace_id=at.workspace_id, session_id=session, limits=self._limits)
+        meta, dropped = await self.store.replace(placed, payload, rule, quota=self._quota)
+        tools = tools_for(toolsets, payload)
         if toolsets and not tools:
             names = ", ".join(toolset.name for toolset in toolsets)
             logger.warning("no tool of %s reads the %s data of workspace %s", names, payload.shape, at.workspace_id)
@@ -300,9 +296,9 @@ class Ctx:
             lambda: build_ref(
                 meta,
                 sample=payload.sample,
-                item_schema=_schema_of(payload),
+                item_schema=schema_for(payload),
                 tools=tools,
-                non_finite=payload.tally.non_finite,
+                non_finite=meta.non_finite,
                 note=made_room,
             )
         )
@@ -394,67 +390,6 @@ class Ctx:
         if self.require_session and current_session() is None:
             raise SessionRequiredError("This Ctx requires a session for every call.")
 
-    def _toolsets_of(self, workspace_type: str) -> Sequence[ToolSet]:
-        found = {
-            toolset.name: toolset
-            for producer in self._producers.values()
-            if producer.workspace_type == workspace_type
-            for toolset in producer.toolsets
-        }
-        if workspace_type in self._toolsets:
-            found[workspace_type] = self._toolsets[workspace_type]
-        return list(found.values())
-
-
-def _encoded_chars(result: Any) -> float:
-    """Characters of a result's JSON; infinite for one that has none, which storing will name."""
-    tally = Tally()
-    try:
-        encode(result, tally)
-    except UnstorableValueError:
-        return math.inf
-    return tally.chars
-
-
-def _checked_meta(meta: Mapping[str, Any] | None) -> dict[str, Any]:
-    """The metadata, which must have a JSON form."""
-    checked = dict(meta or {})
-    pack(checked)
-    return checked
-
-
-def _check_options(ttl: float | None, inline_below_chars: int, **bounds: int | None) -> None:
-    _checked_ttl(ttl)
-    if inline_below_chars < 0:
-        raise ValueError(f"inline_below_chars must be 0 or more, not {inline_below_chars}")
-    for name, bound in bounds.items():
-        if bound is not None and bound < 1:
-            raise ValueError(f"{name} must be at least 1, not {bound}")
-
-
-def _checked_ttl(ttl: float | None) -> float | None:
-    if ttl is not None and not 0 < ttl < 10 * 365 * 86_400:
-        raise ValueError(f"a time to live is above 0 and below ten years, in seconds, or None; not {ttl}")
-    return ttl
-
 
 def _origin(entry: ToolEntry) -> tuple[str, str]:
     return getattr(entry.run, "__module__", ""), getattr(entry.run, "__qualname__", entry.name)
-
-
-def _listing(toolsets: Sequence[ToolSet], payload: Payload) -> list[ToolListing]:
-    """The tools that can read this payload. Text tools cannot read a bare number."""
-    if payload.kind == "value":
-        return []
-    return [
-        ToolListing(entry.name, entry.schema.summary)
-        for toolset in toolsets
-        for entry in toolset.entries.values()
-        if entry.data_shape in (None, payload.shape)
-    ]
-
-
-def _schema_of(payload: Payload) -> dict[str, Any] | None:
-    if payload.kind == "rows":
-        return item_schema_of(payload.sample)
-    return item_schema_of([payload.sample]) if payload.kind == "fields" else None

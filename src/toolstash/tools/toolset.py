@@ -133,13 +133,18 @@ class ToolSet:
         return register(name) if callable(name) else partial(register, full_name=name)
 
     def add_builtin(
-        self, function: Callable[..., Awaitable[Any]], data_shape: DataShape, output_hint: str | None = None
+        self,
+        function: Callable[..., Awaitable[Any]],
+        data_shape: DataShape,
+        *,
+        output_hint: str | None = None,
+        schema_extra: Mapping[str, Mapping[str, Any]] | None = None,
     ) -> None:
         """Registers an async function that checks its workspace itself and answers with plain JSON."""
         name = self.tool_name_of(function.__name__)
         body = function if output_hint is None else _hinted(function, output_hint)
+        schema = FunctionSchema.of(function, name=name, schema_extra=schema_extra)
         tool = AsyncTool(body, like=function)
-        schema = FunctionSchema.of(function, name=name)
         self._add(ToolEntry(name, tool, schema, data_shape, self, self.safe, is_builtin=True))
 
     def to_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
@@ -150,10 +155,6 @@ class ToolSet:
     def bind(self, workspace_id: str) -> BoundToolSet:
         """The same tools with the workspace filled in."""
         return BoundToolSet(self, workspace_id)
-
-    async def read(self, workspace_id: str, start: int = 0, stop: int | None = None) -> Reading:
-        """Reads a stretch and checks type and shape, in one round trip."""
-        return await self.checked(lambda store, at: store.read(at, start, stop), workspace_id)
 
     async def checked(
         self, read: Callable[[BaseStore, Any], Awaitable[Reading]], workspace_id: str, shape: DataShape | None = None

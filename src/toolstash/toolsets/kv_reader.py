@@ -38,13 +38,27 @@ def kv_reader(
     """
     if max_value_chars < 1 or max_keys < 1:
         raise ValueError("max_value_chars and max_keys must be at least 1")
-    return make_toolset(ctx, name, lambda toolset: _fill(toolset, max_value_chars, max_keys), enforce_type=enforce_type)
+    return make_toolset(
+        ctx, name, lambda toolset: _Fields(toolset, max_value_chars, max_keys).register(), enforce_type=enforce_type
+    )
 
 
-def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
-    get_value_name = toolset.tool_name_of("get_value")
+class _Fields:
+    """The tools of one set."""
 
-    async def get_keys(workspace_id: str, offset: int = 0) -> dict[str, Any]:
+    def __init__(self, toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
+        self._toolset = toolset
+        self._max_value_chars = max_value_chars
+        self._max_keys = max_keys
+        self._get_value = toolset.tool_name_of("get_value")
+
+    def register(self) -> None:
+        """Puts the tools into the set."""
+        hint = f"Read a value with {self._get_value}(workspace_id='{{workspace_id}}', key=…)."
+        self._toolset.add_builtin(self.get_keys, "dict", output_hint=hint)
+        self._toolset.add_builtin(self.get_value, "dict")
+
+    async def get_keys(self, workspace_id: str, offset: int = 0) -> dict[str, Any]:
         """List the top-level keys of the workspace.
 
         Args:
@@ -52,16 +66,18 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
             offset: Keys to skip.
         """
         at_least("offset", offset, 0)
-        stop = offset + max_keys
-        meta, names = await toolset.checked(lambda store, at: store.read_names(at, offset, stop), workspace_id, "dict")
-        keys = _fitting(names, toolset.room(PAGE_CHARS))
+        stop = offset + self._max_keys
+        meta, names = await self._toolset.checked(
+            lambda store, at: store.read_names(at, offset, stop), workspace_id, "dict"
+        )
+        keys = _fitting(names, self._toolset.room(PAGE_CHARS))
         reached = offset + len(keys)
         answer: dict[str, Any] = {"keys": keys, "count": meta.item_count, "has_more": reached < meta.item_count}
         if answer["has_more"]:
             answer["suggested_action"] = f"List the next keys with offset={reached}."
         return answer
 
-    async def get_value(workspace_id: str, key: str, offset: int = 0) -> Any:
+    async def get_value(self, workspace_id: str, key: str, offset: int = 0) -> Any:
         """Return the value at a key. A long value comes in pieces: read on with offset.
 
         Args:
@@ -71,24 +87,20 @@ def _fill(toolset: ToolSet, max_value_chars: int, max_keys: int) -> None:
         """
         at_least("offset", offset, 0)
         segments = split_path(key)
-        _, fields = await toolset.checked(
+        _, fields = await self._toolset.checked(
             lambda store, at: store.read_fields(at, list(dict.fromkeys([key, segments[0]]))), workspace_id, "dict"
         )
         value = fields[key] if key in fields else read_segments(fields, segments)
         if value is MISSING:
-            raise await _no_such_key(toolset, workspace_id, key)
-        if offset == 0 and json_chars(value) <= toolset.room(max_value_chars):
+            raise await _no_such_key(self._toolset, workspace_id, key)
+        if offset == 0 and json_chars(value) <= self._toolset.room(self._max_value_chars):
             return value
         text = value if isinstance(value, str) else json_text(value)
-        piece = take_piece(text, offset, toolset.room(max_value_chars))
+        piece = take_piece(text, offset, self._toolset.room(self._max_value_chars))
         answer = {"key": key, "type": _type_name(value), "preview": piece.text} | piece_keys(piece)
         if piece.has_more:
-            answer["suggested_action"] = f"Read on with {get_value_name}(…, offset={piece.next_offset})."
+            answer["suggested_action"] = f"Read on with {self._get_value}(…, offset={piece.next_offset})."
         return answer
-
-    hint = f"Read a value with {get_value_name}(workspace_id='{{workspace_id}}', key=…)."
-    toolset.add_builtin(get_keys, "dict", hint)
-    toolset.add_builtin(get_value, "dict")
 
 
 def _fitting(names: list[str], room: int) -> list[str]:

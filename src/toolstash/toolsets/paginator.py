@@ -31,16 +31,31 @@ def paginator(
     """
     if max_page_size < 1:
         raise ValueError(f"max_page_size must be at least 1, not {max_page_size}")
-    return make_toolset(ctx, name, lambda toolset: _fill(toolset, max_page_size), enforce_type=enforce_type)
+    return make_toolset(ctx, name, lambda toolset: _Pages(toolset, max_page_size).register(), enforce_type=enforce_type)
 
 
-def _fill(toolset: ToolSet, max_page_size: int) -> None:
-    get_item_name = toolset.tool_name_of("get_item")
+class _Pages:
+    """The tools of one set."""
 
-    async def read(workspace_id: str, start: int, stop: int) -> Reading:
-        return await toolset.checked(lambda store, at: store.read(at, start, stop), workspace_id, "list")
+    def __init__(self, toolset: ToolSet, max_page_size: int) -> None:
+        self._toolset = toolset
+        self._max_page_size = max_page_size
+        self._get_item = toolset.tool_name_of("get_item")
 
-    async def paginate(workspace_id: str, page: int = 0, size: int = 10) -> dict[str, Any]:
+    def register(self) -> None:
+        """Puts the tools into the set."""
+        hint = (
+            "Ask for the next page while has_next is true; "
+            f"{self._get_item}(workspace_id='{{workspace_id}}', index=…) reads one item whole."
+        )
+        self._toolset.add_builtin(self.paginate, "list", output_hint=hint)
+        for function in (self.count, self.get_item, self.get_slice):
+            self._toolset.add_builtin(function, "list")
+
+    async def _read(self, workspace_id: str, start: int, stop: int) -> Reading:
+        return await self._toolset.checked(lambda store, at: store.read(at, start, stop), workspace_id, "list")
+
+    async def paginate(self, workspace_id: str, page: int = 0, size: int = 10) -> dict[str, Any]:
         """Return one page of items from the workspace.
 
         Args:
@@ -49,8 +64,8 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
             size: Items on a page.
         """
         at_least("page", page, 0)
-        taken = min(at_least("size", size, 1), max_page_size)
-        meta, rows = await read(workspace_id, page * taken, (page + 1) * taken)
+        taken = min(at_least("size", size, 1), self._max_page_size)
+        meta, rows = await self._read(workspace_id, page * taken, (page + 1) * taken)
         total = meta.item_count
         pages = max(1, -(-total // taken))
         answer = {
@@ -64,18 +79,18 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
         }
         if page >= pages:
             answer["suggested_action"] = f"There is nothing on this page; the last page is {pages - 1}."
-        return _fitted(answer, page * taken, lowered=taken < size)
+        return self._fitted(answer, page * taken, lowered=taken < size)
 
-    async def count(workspace_id: str) -> dict[str, Any]:
+    async def count(self, workspace_id: str) -> dict[str, Any]:
         """Return how many items the workspace holds.
 
         Args:
             workspace_id: Id from the notice.
         """
-        meta, _ = await read(workspace_id, 0, 0)
+        meta, _ = await self._read(workspace_id, 0, 0)
         return {"workspace_id": meta.workspace_id, "count": meta.item_count}
 
-    async def get_item(workspace_id: str, index: int, field: str | None = None, offset: int = 0) -> Any:
+    async def get_item(self, workspace_id: str, index: int, field: str | None = None, offset: int = 0) -> Any:
         """Return one item by its index. A long item or field comes in pieces: read on with offset.
 
         Args:
@@ -85,14 +100,14 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
             offset: Characters to skip in a long item or field.
         """
         at_least("offset", offset, 0)
-        meta, rows = await read(workspace_id, max(0, index), max(0, index) + 1)
+        meta, rows = await self._read(workspace_id, max(0, index), max(0, index) + 1)
         if index < 0 or not rows:
             raise no_such_index(index, meta.item_count)
-        if field is None and offset == 0 and json_chars(rows[0]) <= toolset.room(PAGE_CHARS):
+        if field is None and offset == 0 and json_chars(rows[0]) <= self._toolset.room(PAGE_CHARS):
             return rows[0]
-        return _piece_of(rows[0], index, field, offset, get_item_name, toolset.room(PAGE_CHARS))
+        return _piece_of(rows[0], index, field, offset, self._get_item, self._toolset.room(PAGE_CHARS))
 
-    async def get_slice(workspace_id: str, start: int = 0, end: int = 20) -> dict[str, Any]:
+    async def get_slice(self, workspace_id: str, start: int = 0, end: int = 20) -> dict[str, Any]:
         """Return the items from start up to, but not including, end.
 
         Args:
@@ -102,8 +117,8 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
         """
         at_least("start", start, 0)
         at_least("end", end, 0)
-        stop = min(max(end, start), start + max_page_size)
-        meta, rows = await read(workspace_id, start, stop)
+        stop = min(max(end, start), start + self._max_page_size)
+        meta, rows = await self._read(workspace_id, start, stop)
         reached = start + len(rows)
         answer = {
             "items": rows,
@@ -114,30 +129,24 @@ def _fill(toolset: ToolSet, max_page_size: int) -> None:
         }
         lowered = stop < end and reached < meta.item_count
         if lowered:
-            answer["suggested_action"] = f"At most {max_page_size} items at once: go on with start={reached}."
-        return _fitted(answer, start, lowered=lowered)
+            answer["suggested_action"] = f"At most {self._max_page_size} items at once: go on with start={reached}."
+        return self._fitted(answer, start, lowered=lowered)
 
-    def _fitted(answer: dict[str, Any], first_index: int, *, lowered: bool) -> dict[str, Any]:
-        fitted = fit_rows(answer["items"], first_index, limit=toolset.room(PAGE_CHARS))
+    def _fitted(self, answer: dict[str, Any], first_index: int, *, lowered: bool) -> dict[str, Any]:
+        fitted = fit_rows(answer["items"], first_index, limit=self._toolset.room(PAGE_CHARS))
         answer["items"] = fitted.items
         if lowered:
             answer["limited_by"] = "size"
-            answer.setdefault("suggested_action", f"At most {max_page_size} items on a page: go on with the next page.")
+            answer.setdefault(
+                "suggested_action", f"At most {self._max_page_size} items on a page: go on with the next page."
+            )
         if fitted.cut:
             answer["cut"] = fitted.cut
             answer["limited_by"] = "chars"
             answer["suggested_action"] = (
-                f"Read a cut field on with {get_item_name}(workspace_id, index, field, offset=next_offset)."
+                f"Read a cut field on with {self._get_item}(workspace_id, index, field, offset=next_offset)."
             )
         return answer
-
-    hint = (
-        "Ask for the next page while has_next is true; "
-        f"{get_item_name}(workspace_id='{{workspace_id}}', index=…) reads one item whole."
-    )
-    toolset.add_builtin(paginate, "list", hint)
-    for function in (count, get_item, get_slice):
-        toolset.add_builtin(function, "list")
 
 
 def _piece_of(row: Any, index: int, field: str | None, offset: int, tool: str, room: int) -> dict[str, Any]:

@@ -45,14 +45,32 @@ def text_content(
     return make_toolset(
         ctx,
         name,
-        lambda toolset: _fill(toolset, chars_per_page, max_chars_per_page),
+        lambda toolset: _Text(toolset, chars_per_page, max_chars_per_page).register(),
         enforce_type=enforce_type,
     )
 
 
-def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> None:
-    async def read(workspace_id: str, start: int, stop: int | None) -> tuple[WorkspaceMeta, str]:
-        meta, text = await toolset.checked(lambda store, at: store.read(at, start, stop), workspace_id, "scalar")
+class _Text:
+    """The tools of one set."""
+
+    def __init__(self, toolset: ToolSet, page_chars: int, max_page_chars: int) -> None:
+        self._toolset = toolset
+        self._page_chars = page_chars
+        self._max_page_chars = max_page_chars
+
+    def register(self) -> None:
+        """Puts the tools into the set."""
+        hint = (
+            "Read on with the next page while has_next is true; "
+            f"{self._toolset.tool_name_of('search_in_text')}(workspace_id='{{workspace_id}}', query=…) finds a passage."
+        )
+        page_size = {"chars_per_page": {"default": self._page_chars}}
+        self._toolset.add_builtin(self.read_page, "scalar", output_hint=hint, schema_extra=page_size)
+        for function in (self.search_in_text, self.get_length):
+            self._toolset.add_builtin(function, "scalar")
+
+    async def _read(self, workspace_id: str, start: int, stop: int | None) -> tuple[WorkspaceMeta, str]:
+        meta, text = await self._toolset.checked(lambda store, at: store.read(at, start, stop), workspace_id, "scalar")
         if not isinstance(text, str):
             raise WorkspaceShapeMismatchError(
                 f"The workspace holds no text but the value {text!s:.60}.",
@@ -63,7 +81,7 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
             )
         return meta, text
 
-    async def read_page(workspace_id: str, page: int = 0, chars_per_page: int = default_page_chars) -> dict[str, Any]:
+    async def read_page(self, workspace_id: str, page: int = 0, chars_per_page: int | None = None) -> dict[str, Any]:
         """Return one page of the text.
 
         Args:
@@ -72,10 +90,11 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
             chars_per_page: Characters on a page.
         """
         at_least("page", page, 0)
-        most = toolset.room(2 * max_page_chars) // 2  # in JSON a line break or a quote takes two characters
-        taken = min(at_least("chars_per_page", chars_per_page, 1), most)
+        most = self._toolset.room(2 * self._max_page_chars) // 2  # in JSON a line break or a quote takes two characters
+        wanted = at_least("chars_per_page", self._page_chars if chars_per_page is None else chars_per_page, 1)
+        taken = min(wanted, most)
         start = page * taken
-        meta, text = await read(workspace_id, start, start + taken)
+        meta, text = await self._read(workspace_id, start, start + taken)
         pages = _pages(meta.chars, taken)
         answer: dict[str, Any] = {
             "text": text,
@@ -88,7 +107,7 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
             "has_next": start + taken < meta.chars,
             "has_prev": page > 0,
         }
-        if taken < chars_per_page:
+        if taken < wanted:
             answer["limited_by"] = "size"
             answer["suggested_action"] = (
                 f"A page has at most {taken} characters: count pages with chars_per_page={taken}."
@@ -98,7 +117,7 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
         return answer
 
     async def search_in_text(
-        workspace_id: str, query: str, context_chars: int = 150, max_results: int = 10
+        self, workspace_id: str, query: str, context_chars: int = 150, max_results: int = 10
     ) -> dict[str, Any]:
         """Find a phrase in the text, in any case, with what stands around each place.
 
@@ -113,10 +132,9 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
                 "The query is empty.", argument="query", suggested_action="Pass the words to look for."
             )
         wanted = min(at_least("max_results", max_results, 1), MAX_RESULTS)
-        around = min(
-            at_least("context_chars", context_chars, 0), MAX_CONTEXT_CHARS, toolset.room(PAGE_CHARS) // (2 * wanted)
-        )
-        meta, text = await read(workspace_id, 0, None)
+        room = self._toolset.room(PAGE_CHARS) // wanted
+        around = min(at_least("context_chars", context_chars, 0), MAX_CONTEXT_CHARS, room // 2)
+        meta, text = await self._read(workspace_id, 0, None)
         spans, total = await on_cpu(lambda: _find(text, query[:MAX_QUERY_CHARS], wanted))
         answer: dict[str, Any] = {
             "query": query[:200],
@@ -127,8 +145,8 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
                 {
                     "match_index": place,
                     "char_offset": start,
-                    "context": text[max(0, start - around) : min(end, start + PAGE_CHARS // wanted) + around],
-                    "page": start // default_page_chars,
+                    "context": text[max(0, start - around) : min(end, start + room) + around],
+                    "page": start // self._page_chars,
                 }
                 for place, (start, end) in enumerate(spans)
             ],
@@ -138,29 +156,21 @@ def _fill(toolset: ToolSet, default_page_chars: int, max_page_chars: int) -> Non
             answer["suggested_action"] = "Search for a longer phrase, or read around a place with its page number."
         return answer
 
-    async def get_length(workspace_id: str) -> dict[str, Any]:
+    async def get_length(self, workspace_id: str) -> dict[str, Any]:
         """Return how long the text is in characters, words, lines and pages.
 
         Args:
             workspace_id: Id from the notice.
         """
-        meta, text = await read(workspace_id, 0, None)
+        meta, text = await self._read(workspace_id, 0, None)
         words, lines = await on_cpu(lambda: (len(text.split()), text.count("\n") + 1 if text else 0))
         return {
             "workspace_id": meta.workspace_id,
             "chars": meta.chars,
             "words": words,
             "lines": lines,
-            "pages": _pages(meta.chars, default_page_chars),
+            "pages": _pages(meta.chars, self._page_chars),
         }
-
-    hint = (
-        "Read on with the next page while has_next is true; "
-        f"{toolset.tool_name_of('search_in_text')}(workspace_id='{{workspace_id}}', query=…) finds a passage."
-    )
-    toolset.add_builtin(read_page, "scalar", hint)
-    for function in (search_in_text, get_length):
-        toolset.add_builtin(function, "scalar")
 
 
 def _pages(chars: int, size: int) -> int:

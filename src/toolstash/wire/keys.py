@@ -26,6 +26,7 @@ from urllib.parse import quote, unquote
 
 from toolstash.contracts import SHARED_SPACE, Address
 
+FORMAT = "1"
 LABEL_DIGITS = 12
 UNFINISHED_MS = 120_000
 RETIRED_MS = 60_000
@@ -91,6 +92,7 @@ def decode_id(part: str) -> str:
 class WorkspaceKeys:
     """The keys of one workspace and of the space that it lives in."""
 
+    base: str
     part: str
     stem: str
     meta: str
@@ -121,21 +123,21 @@ class Keys:
         """Which sessions exist."""
         return f"{self.prefix}:sessions"
 
+    def base(self, space: str) -> str:
+        """What all keys of a space start with."""
+        return f"{self.prefix}:{{{space}}}:"
+
     def created(self, space: str) -> str:
         """A space's workspaces by time of storing."""
-        return f"{self.prefix}:{{{space}}}:created"
+        return self.base(space) + "created"
 
     def expiring(self, space: str) -> str:
         """A space's workspaces by time of expiry."""
-        return f"{self.prefix}:{{{space}}}:expiring"
-
-    def stem(self, space: str) -> str:
-        """What the keys of every workspace in a space start with."""
-        return f"{self.prefix}:{{{space}}}:"
+        return self.base(space) + "expiring"
 
     def workspace(self, at: Address) -> WorkspaceKeys:
         """The keys of the workspace at an address."""
-        return _workspace_keys(self.prefix, at)
+        return _workspace_keys(self, at)
 
     def pattern(self) -> str:
         """A SCAN pattern for everything under the prefix (which holds no pattern characters)."""
@@ -143,18 +145,19 @@ class Keys:
 
 
 @lru_cache(maxsize=4_096)
-def _workspace_keys(prefix: str, at: Address) -> WorkspaceKeys:
+def _workspace_keys(keys: Keys, at: Address) -> WorkspaceKeys:
+    base = keys.base(at.space)
     part = encode_id(at.workspace_id)
-    base = f"{prefix}:{{{at.space}}}:"
     stem = f"{base}{part}:"
     return WorkspaceKeys(
+        base=base,
         part=part,
         stem=stem,
         meta=stem + "meta",
         gone=stem + "gone",
         ops=stem + "ops",
-        created=base + "created",
-        expiring=base + "expiring",
+        created=keys.created(at.space),
+        expiring=keys.expiring(at.space),
     )
 
 

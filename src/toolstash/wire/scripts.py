@@ -13,23 +13,56 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from importlib import resources
+from string import Template
 from typing import Any, NamedTuple
 
 from toolstash.wire import keys as layout
 from toolstash.wire.keys import WorkspaceKeys
 
+META_FIELDS = (
+    "format",
+    "gen",
+    "rev",
+    "kind",
+    "count",
+    "parts",
+    "bytes",
+    "chars",
+    "largest",
+    "codec",
+    "created",
+    "accessed",
+    "nonfinite",
+    "limits",
+    "type",
+    "producer",
+    "info",
+)
+"""What the scripts return of meta, in their order."""
+
+_PLACES = {
+    "META_FIELDS": ", ".join(f"'{name}'" for name in META_FIELDS),
+    "FORMAT": layout.FORMAT,
+    "PIECE_CHARS": layout.PIECE_CHARS,
+    "OPS_MS": layout.OPS_MS,
+    "GONE_MS": layout.GONE_MS,
+    "RETIRED_MS": layout.RETIRED_MS,
+}
+"""What stands for `$NAME` in the scripts, so that Python and Lua cannot differ."""
+
 
 @dataclass(frozen=True)
 class Script:
-    """One Lua script; `sha` is what the server knows it by."""
+    """One Lua script; `sha` is what the server knows it by. `prelude` names a file of functions that comes first."""
 
     name: str
-    shares_prelude: bool = False
+    prelude: str = ""
     body: str = field(init=False, repr=False)
     sha: str = field(init=False)
 
     def __post_init__(self) -> None:
-        body = _lua("prelude") + _lua(self.name) if self.shares_prelude else _lua(self.name)
+        text = (_lua(self.prelude) if self.prelude else "") + _lua(self.name)
+        body = Template(text).substitute(_PLACES)
         object.__setattr__(self, "body", body)
         object.__setattr__(self, "sha", hashlib.sha1(body.encode(), usedforsecurity=False).hexdigest())
 
@@ -50,34 +83,15 @@ def _lua(name: str) -> str:
 PUT = Script("put")
 PUT_FIELDS = Script("put_fields")
 KEEP = Script("keep")
-READ = Script("read")
-READ_FIELDS = Script("read_fields")
-TOUCH = Script("touch", shares_prelude=True)
-COMMIT = Script("commit", shares_prelude=True)
-MUTATE = Script("mutate", shares_prelude=True)
-DROP = Script("drop", shares_prelude=True)
+READ = Script("read", prelude="reading")
+READ_FIELDS = Script("read_fields", prelude="reading")
+TOUCH = Script("touch", prelude="writing")
+COMMIT = Script("commit", prelude="writing")
+MUTATE = Script("mutate", prelude="writing")
+DROP = Script("drop", prelude="writing")
 LIST = Script("list")
-SWEEP = Script("sweep", shares_prelude=True)
-REGISTER_SESSION = Script("register_session", shares_prelude=True)
-
-META_FIELDS = (
-    "format",
-    "gen",
-    "rev",
-    "kind",
-    "count",
-    "parts",
-    "bytes",
-    "chars",
-    "largest",
-    "codec",
-    "created",
-    "accessed",
-    "type",
-    "producer",
-    "info",
-)
-"""What the reading scripts return of meta, in their order."""
+SWEEP = Script("sweep", prelude="writing")
+REGISTER_SESSION = Script("register_session", prelude="writing")
 
 
 def new_operation() -> str:
@@ -121,13 +135,13 @@ class Commit:
     max_bytes: int | None = None
 
 
-def commit(at: WorkspaceKeys, base: str, operation: str, what: Commit) -> ScriptCall:
+def commit(at: WorkspaceKeys, operation: str, what: Commit) -> ScriptCall:
     """Publishes a generation. Reply: see commit.lua."""
     rule_type, producers = what.rule or (b"", ())
     pairs = [item for pair in what.fields.items() for item in pair]
     args = [
         operation,
-        base,
+        at.base,
         at.part,
         what.generation,
         what.kind,
@@ -144,14 +158,14 @@ def commit(at: WorkspaceKeys, base: str, operation: str, what: Commit) -> Script
     return ScriptCall(COMMIT, [at.meta, at.gone, at.ops, at.created, at.expiring], args)
 
 
-def read(at: WorkspaceKeys, first: int, end: int | None) -> ScriptCall:
-    """Reads a stretch, about 1 MB at most. Reply: [1, meta, items, values] or [0, tombstone]."""
-    return ScriptCall(READ, (at.meta, at.gone), (first, _or_blank(end)))
+def read(at: WorkspaceKeys, first: int, end: int | None, *, most_parts: int) -> ScriptCall:
+    """Reads a stretch, about 1 MB and `most_parts` at most. Reply: [1, meta, items, values] or [0, tombstone]."""
+    return ScriptCall(READ, (at.meta, at.gone), (first, _or_blank(end), most_parts))
 
 
-def read_names(at: WorkspaceKeys, first: int, end: int | None, *, max_bytes: int) -> ScriptCall:
+def read_names(at: WorkspaceKeys, first: int, end: int | None, *, most_bytes: int) -> ScriptCall:
     """Reads names of a dict's fields. Reply: [1, meta, items, []] or [0, tombstone]."""
-    return ScriptCall(READ, (at.meta, at.gone), (first, _or_blank(end), max_bytes, "names"))
+    return ScriptCall(READ, (at.meta, at.gone), (first, _or_blank(end), "", most_bytes, "names"))
 
 
 def read_fields(at: WorkspaceKeys, names: Sequence[bytes]) -> ScriptCall:
@@ -165,26 +179,18 @@ def mutate(
     change: Sequence[Any],
     *,
     expected_version: str | None,
-    max_rows: int | None,
-    max_bytes: int | None,
     codec: str,
+    non_finite: int,
 ) -> ScriptCall:
     """Changes rows. `change` is a word and its arguments as in mutate.lua. Reply: lines as there."""
-    args = [
-        operation,
-        at.stem,
-        expected_version or "",
-        _or_blank(max_rows),
-        _or_blank(max_bytes),
-        codec,
-        *change,
-    ]
-    return ScriptCall(MUTATE, [at.meta, at.ops], args)
+    return ScriptCall(
+        MUTATE, (at.meta, at.ops), [operation, at.stem, expected_version or "", codec, non_finite, *change]
+    )
 
 
-def drop(at: WorkspaceKeys, base: str, operation: str) -> ScriptCall:
+def drop(at: WorkspaceKeys, operation: str) -> ScriptCall:
     """Removes a workspace. Reply: b"1" or b"0"."""
-    return ScriptCall(DROP, [at.meta, at.gone, at.ops, at.created, at.expiring], [operation, base, at.part])
+    return ScriptCall(DROP, [at.meta, at.gone, at.ops, at.created, at.expiring], [operation, at.base, at.part])
 
 
 def list_page(created: str, base: str, offset: int, many: int, type_json: bytes) -> ScriptCall:

@@ -1,27 +1,28 @@
 -- Changes the rows of a list workspace in place, all of it or nothing.
--- KEYS: meta, ops. ARGV: operation, stem, expected version or '', max rows or '', max bytes or '', codec, change, arguments…
+-- KEYS: meta, ops. ARGV: operation, stem, expected version or '', codec, non-finite numbers, change, arguments…
 --   append: rows | update: position, row | swap: position, the row as it was read, row | delete: positions
 -- Returns lines: "ok", the fields of meta as read.lua lists them | "missing" | "kind" | "version", it | "range", rows | "changed" | "rows" | "bytes".
 local meta, ops = KEYS[1], KEYS[2]
-local operation, stem, expected, codec, change = ARGV[1], ARGV[2], ARGV[3], ARGV[6], ARGV[7]
-local max_rows, max_bytes = tonumber(ARGV[4]), tonumber(ARGV[5])
+local operation, stem, expected, codec, change = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
 
 local earlier = recall(ops, operation)
 if earlier then
   return earlier
 end
-local m = redis.call('HMGET', meta, 'gen', 'rev', 'kind', 'count', 'bytes', 'chars', 'largest', 'format')
+local m = redis.call('HMGET', meta, 'gen', 'rev', 'kind', 'count', 'bytes', 'chars', 'largest', 'format', 'limits')
 local generation, count = m[1], tonumber(m[4])
 if not generation then
   return 'missing'
 end
-if m[3] ~= 'rows' or m[8] ~= '1' then
+if m[3] ~= 'rows' or m[8] ~= '$FORMAT' then
   return 'kind'
 end
 local version = generation .. '.' .. m[2]
 if expected ~= '' and expected ~= version then
   return 'version\n' .. version
 end
+local max_rows, max_bytes = string.match(m[9], '^(%S+) (%S+)$$')
+max_rows, max_bytes = tonumber(max_rows), tonumber(max_bytes)
 local rows = stem .. 'rows:' .. generation
 if redis.call('LLEN', rows) ~= count then
   return 'missing'
@@ -41,22 +42,22 @@ end
 
 local plan
 if change == 'append' then
-  for position = 8, #ARGV do
+  for position = 7, #ARGV do
     weigh(ARGV[position], 1)
   end
-  count = count + #ARGV - 7
+  count = count + #ARGV - 6
   plan = function()
-    for start = 8, #ARGV, 4000 do
+    for start = 7, #ARGV, 4000 do
       redis.call('RPUSH', rows, unpack(ARGV, start, math.min(start + 3999, #ARGV)))
     end
   end
 elseif change == 'update' or change == 'swap' then
-  local position = tonumber(ARGV[8])
+  local position = tonumber(ARGV[7])
   local before = redis.call('LINDEX', rows, position)
   if position < 0 or not before then
     return 'range\n' .. count
   end
-  if change == 'swap' and before ~= ARGV[9] then
+  if change == 'swap' and before ~= ARGV[8] then
     return 'changed'
   end
   weigh(before, -1)
@@ -66,7 +67,7 @@ elseif change == 'update' or change == 'swap' then
   end
 else
   local seen, removed = {}, {}
-  for position = 8, #ARGV do
+  for position = 7, #ARGV do
     local index = tonumber(ARGV[position])
     if index < 0 or index >= count then
       return 'range\n' .. count
@@ -103,6 +104,6 @@ redis.call('HSET', meta, 'rev', revision, 'count', count, 'parts', count, 'bytes
 if codec == 'json' then
   redis.call('HSET', meta, 'codec', 'json')
 end
-local after = redis.call('HMGET', meta, 'format', 'gen', 'rev', 'kind', 'count', 'parts', 'bytes', 'chars', 'largest',
-  'codec', 'created', 'accessed', 'type', 'producer', 'info')
+redis.call('HINCRBY', meta, 'nonfinite', ARGV[5])
+local after = redis.call('HMGET', meta, $META_FIELDS)
 return remember(ops, operation, 'ok\n' .. table.concat(after, '\n'))

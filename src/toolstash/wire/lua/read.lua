@@ -1,38 +1,29 @@
 -- Reads a stretch of a workspace with its meta, in one step and without writing.
--- KEYS: meta, gone. ARGV: first, end or '' (rows, keys, or code points of a text), bytes at most
+-- KEYS: meta, gone. ARGV: first, end or '' (rows, keys, or code points of a text), parts at most or '', bytes at most
 -- (default 1 MB), 'names' to leave the values out.
--- Returns {1, meta, items[, values]}, or {0, tombstone} when the workspace, or a part of it, is gone.
--- Fewer items than asked come back once the bytes are above the bound; at least one always does.
-local m = redis.call('HMGET', KEYS[1], 'format', 'gen', 'rev', 'kind', 'count', 'parts', 'bytes', 'chars', 'largest',
-  'codec', 'created', 'accessed', 'type', 'producer', 'info')
-local generation, kind, parts = m[2], m[4], tonumber(m[6])
-if not generation then
-  return { 0, redis.call('GET', KEYS[2]) or '' }
+-- Returns {1, meta, items, values}, or {0, tombstone} when the workspace, or a part of it, is gone.
+-- Fewer items than asked come back above a bound; at least one always does.
+local m, list, hash = open(KEYS[1], KEYS[2])
+if not m then
+  return { 0, list }
 end
-if m[1] ~= '1' then
-  return { 1, m, {} }
+if not list then
+  return { 1, m, {}, {} }
 end
-local families = { text = 'text:', fields = 'names:' }
-local stem = string.sub(KEYS[1], 1, -5)
-local list = stem .. (families[kind] or 'rows:') .. generation
-local hash = stem .. 'fields:' .. generation
-if redis.call('LLEN', list) ~= parts or (kind == 'fields' and redis.call('HLEN', hash) ~= parts) then
-  return { 0, redis.call('GET', KEYS[2]) or '' }
-end
-
+local kind, parts = m[4], tonumber(m[6])
 local first, last = tonumber(ARGV[1]), tonumber(ARGV[2])
 if kind == 'text' then
-  first = math.floor(first / 4096)
-  last = last and math.ceil(last / 4096)
+  first = math.floor(first / $PIECE_CHARS)
+  last = last and math.ceil(last / $PIECE_CHARS)
 elseif kind == 'value' then
   first, last = 0, 1
 end
-last = math.min(last or parts, parts) - 1
+last = math.min(last or parts, parts, first + (tonumber(ARGV[3]) or parts)) - 1
 if first > last then
   return { 1, m, {}, {} }
 end
 
-local budget, largest = tonumber(ARGV[3]) or 1000000, math.max(1, tonumber(m[9]))
+local budget, largest = tonumber(ARGV[4]) or 1000000, math.max(1, tonumber(m[9]))
 local items
 if (last - first + 1) * largest <= budget then
   items = redis.call('LRANGE', list, first, last)
@@ -47,13 +38,4 @@ else
     first = first + step
   end
 end
-if kind == 'fields' and ARGV[4] ~= 'names' then
-  local values = {}
-  for start = 1, #items, 1000 do
-    for _, value in ipairs(redis.call('HMGET', hash, unpack(items, start, math.min(start + 999, #items)))) do
-      values[#values + 1] = value
-    end
-  end
-  return { 1, m, items, values }
-end
-return { 1, m, items, {} }
+return { 1, m, items, kind == 'fields' and ARGV[5] ~= 'names' and values_of(hash, items) or {} }

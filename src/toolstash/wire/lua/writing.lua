@@ -1,8 +1,6 @@
 -- Shared by the scripts that write: time, numbers, the parts of a workspace, and the memory of recent operations.
 local OPS_KEPT = 8
-local OPS_MS = 600000
-local GONE_MS = 86400000
-local RETIRED_MS = 60000
+local OPS_MS, GONE_MS, RETIRED_MS = $OPS_MS, $GONE_MS, $RETIRED_MS
 
 local function integer(number)
   return string.format('%.0f', number)

@@ -1,0 +1,157 @@
+"""Reading workspaces from Redis: one round trip for a page, bounded chunks of one version for more."""
+
+from __future__ import annotations
+
+import asyncio
+import math
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple
+
+from toolstash.contracts import Address
+from toolstash.errors import StoreUnavailableError, WorkspaceNotFoundError
+from toolstash.store import records, refusals
+from toolstash.store.base import Reading
+from toolstash.store.codec import decode, unpack
+from toolstash.store.cpu import on_cpu
+from toolstash.store.records import Record
+from toolstash.wire import keys as layout
+from toolstash.wire import scripts
+from toolstash.wire.connection import Connections
+from toolstash.wire.keys import Keys
+
+FIRST_PARTS = 200  # in one script; a transaction costs less above it
+CHUNK_PARTS = 2_000
+MOST_NAME_BYTES = 64_000_000
+INLINE_BYTES = 256_000
+TOUCH_SECONDS = 60.0
+RESTARTS = 3
+
+
+class Stretch(NamedTuple):
+    """Undecoded parts of one moment; `values` belong to the names in `items` for a dict."""
+
+    record: Record
+    items: list[bytes]
+    values: list[bytes]
+
+
+class RedisReader:
+    """Reads for one store. `missing` words the error for a workspace that is not there."""
+
+    def __init__(self, connections: Connections, keys: Keys, missing: Callable[[str], WorkspaceNotFoundError]) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._missing = missing
+        self._touched: dict[Address, float] = {}
+        self._touching: set[asyncio.Task[None]] = set()
+
+    async def read(self, at: Address, start: int, stop: int | None) -> Reading:
+        """`BaseStore.read`: begins again when the workspace changes on the way, three times at most."""
+        for _ in range(RESTARTS + 1):
+            stretch = await self.first(at, start, stop)
+            wanted = stretch.record.parts_between(start, stop)
+            if len(stretch.items) >= wanted or await self._read_on(at, stretch, start, wanted):
+                self._touch_later(at)
+                return Reading(stretch.record.meta(at), await _decoded(stretch, start, stop))
+        raise StoreUnavailableError(
+            f"Workspace '{at.workspace_id:.150}' is being changed over and over; it could not be read whole."
+        )
+
+    async def read_names(self, at: Address, start: int, stop: int | None) -> Reading:
+        """`BaseStore.read_names`."""
+        call = scripts.read_names(self._keys.workspace(at), start, stop, most_bytes=MOST_NAME_BYTES)
+        reply = await self._connections.run(call)
+        record = self._record(at, reply)
+        self._touch_later(at)
+        return Reading(record.meta(at), [decode(name, record.codec) for name in reply[2]])
+
+    async def read_fields(self, at: Address, names: Sequence[str]) -> Reading:
+        """`BaseStore.read_fields`. A name may stand in the form of either codec, so both are asked for."""
+        forms = {form: name for name in names for form in records.name_forms(name)}
+        reply = await self._connections.run(scripts.read_fields(self._keys.workspace(at), list(forms)))
+        record = self._record(at, reply)
+        self._touch_later(at)
+        found = zip(forms.values(), reply[2], strict=False)
+        fields = {name: decode(value, record.codec) for name, value in found if value is not None}
+        return Reading(record.meta(at), fields)
+
+    async def first(self, at: Address, start: int, stop: int | None) -> Stretch:
+        """As much of a stretch as one script gives."""
+        call = scripts.read(self._keys.workspace(at), start, stop, most_parts=FIRST_PARTS)
+        reply = await self._connections.run(call)
+        return Stretch(self._record(at, reply), reply[2], reply[3])
+
+    async def settle(self) -> None:
+        """Waits for the notes of accesses that are still under way in this event loop."""
+        loop = asyncio.get_running_loop()
+        await asyncio.gather(*(task for task in self._touching if task.get_loop() is loop), return_exceptions=True)
+
+    async def _read_on(self, at: Address, stretch: Stretch, start: int, wanted: int) -> bool:
+        """Adds parts until `wanted` are there; False when the workspace changed meanwhile."""
+        record = stretch.record
+        begin = record.first_part(start)
+        by_script = record.kind == "fields" or record.is_skewed
+        while len(stretch.items) < wanted:
+            position, end = begin + len(stretch.items), begin + wanted
+            read = self._measured_chunk if by_script else self._plain_chunk
+            version, items, values = await read(at, record, position, end)
+            if version != record.version or not items:
+                return False
+            stretch.items.extend(items)
+            stretch.values.extend(values)
+        return True
+
+    async def _measured_chunk(
+        self, at: Address, record: Record, position: int, end: int
+    ) -> tuple[str, list[bytes], list[bytes]]:
+        """Parts of which some are very large: the script stops at its bound of bytes."""
+        unit = layout.PIECE_CHARS if record.kind == "text" else 1
+        call = scripts.read(self._keys.workspace(at), position * unit, end * unit, most_parts=CHUNK_PARTS)
+        reply = await self._connections.run(call)
+        return self._record(at, reply).version, reply[2], reply[3]
+
+    async def _plain_chunk(
+        self, at: Address, record: Record, position: int, end: int
+    ) -> tuple[str, list[bytes], list[bytes]]:
+        keys = self._keys.workspace(at)
+        part = scripts.part_keys(keys, record.kind, record.generation)[0]
+        (generation, revision), items = await self._connections.together(
+            [
+                ("HMGET", keys.meta, "gen", "rev"),
+                ("LRANGE", part, position, min(position + CHUNK_PARTS, end) - 1),
+            ]
+        )
+        return records.version_of(generation or b"", revision or b""), items, []
+
+    def _record(self, at: Address, reply: list[Any]) -> Record:
+        if reply[0] == 1:
+            return Record.of_reply(reply[1], at)
+        if not reply[1]:
+            raise self._missing(at.workspace_id)
+        raise refusals.expired(at, unpack(reply[1])["producer"])
+
+    def _touch_later(self, at: Address) -> None:
+        """Notes the access off the path, at most once a minute per worker and workspace."""
+        now = time.monotonic()
+        if now - self._touched.get(at, -math.inf) < TOUCH_SECONDS:
+            return
+        if len(self._touched) > 10_000:
+            self._touched.clear()
+        self._touched[at] = now
+        task = asyncio.get_running_loop().create_task(self._touch(at))
+        self._touching.add(task)
+        task.add_done_callback(self._touching.discard)
+
+    async def _touch(self, at: Address) -> None:
+        try:
+            await self._connections.run(scripts.touch(self._keys.workspace(at)))
+        except StoreUnavailableError:
+            self._touched.pop(at, None)
+
+
+async def _decoded(stretch: Stretch, start: int, stop: int | None) -> Any:
+    record, items, values = stretch
+    if record.bytes < INLINE_BYTES or sum(map(len, items)) + sum(map(len, values)) < INLINE_BYTES:
+        return record.data(items, values, start, stop)
+    return await on_cpu(lambda: record.data(items, values, start, stop))

@@ -1,0 +1,58 @@
+"""What a notice says of a payload besides its meta: the tools that can read it, the form of its rows, its size."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from toolstash.errors import UnstorableValueError
+from toolstash.schema.infer import item_schema_of
+from toolstash.store.codec import Tally, encode
+from toolstash.store.payload import Payload
+from toolstash.tools.notice import ToolListing
+from toolstash.tools.producer import Producer
+from toolstash.tools.toolset import ToolSet
+
+
+def encoded_chars(result: Any) -> float:
+    """Characters of a result's JSON; infinite for one that has none, which storing will name."""
+    tally = Tally()
+    try:
+        encode(result, tally)
+    except UnstorableValueError:
+        return math.inf
+    return tally.chars
+
+
+def tools_for(toolsets: Sequence[ToolSet], payload: Payload) -> list[ToolListing]:
+    """The tools that can read this payload. Text tools cannot read a bare number."""
+    if payload.kind == "value":
+        return []
+    return [
+        ToolListing(entry.name, entry.schema.summary)
+        for toolset in toolsets
+        for entry in toolset.entries.values()
+        if entry.data_shape in (None, payload.shape)
+    ]
+
+
+def schema_for(payload: Payload) -> dict[str, Any] | None:
+    if payload.kind == "rows":
+        return item_schema_of(payload.sample)
+    return item_schema_of([payload.sample]) if payload.kind == "fields" else None
+
+
+def toolsets_of(
+    workspace_type: str, producers: Iterable[Producer], toolsets: Mapping[str, ToolSet]
+) -> Sequence[ToolSet]:
+    """The tool sets that explore a type: those of its producers, and the one of that name."""
+    found = {
+        toolset.name: toolset
+        for producer in producers
+        if producer.workspace_type == workspace_type
+        for toolset in producer.toolsets
+    }
+    if workspace_type in toolsets:
+        found[workspace_type] = toolsets[workspace_type]
+    return list(found.values())

@@ -1,0 +1,29 @@
+-- Shared by the scripts that read: the meta of a workspace and where its parts lie, if it is there and whole.
+-- Returns meta, list, hash | meta alone for a format of another version | nil and the tombstone.
+local function open(meta, gone)
+  local m = redis.call('HMGET', meta, $META_FIELDS)
+  local generation, kind, parts = m[2], m[4], tonumber(m[6])
+  if not generation then
+    return nil, redis.call('GET', gone) or ''
+  end
+  if m[1] ~= '$FORMAT' then
+    return m
+  end
+  local stem = string.sub(meta, 1, -5)
+  local families = { text = 'text:', fields = 'names:' }
+  local list, hash = stem .. (families[kind] or 'rows:') .. generation, stem .. 'fields:' .. generation
+  if redis.call('LLEN', list) ~= parts or (kind == 'fields' and redis.call('HLEN', hash) ~= parts) then
+    return nil, redis.call('GET', gone) or ''
+  end
+  return m, list, hash
+end
+
+local function values_of(hash, names)
+  local values = {}
+  for start = 1, #names, 1000 do
+    for _, value in ipairs(redis.call('HMGET', hash, unpack(names, start, math.min(start + 999, #names)))) do
+      values[#values + 1] = value
+    end
+  end
+  return values
+end
