@@ -12,12 +12,13 @@ from pathlib import Path
 
 @dataclass
 class Line:
-    """One measured way of doing one piece of work. `seconds` is the median of the runs."""
+    """One measured way of doing one piece of work: seconds (the median of the runs), or what `unit` says."""
 
     work: str
     way: str
-    seconds: float
+    value: float
     note: str = ""
+    unit: str = "seconds"
 
 
 @dataclass
@@ -28,18 +29,18 @@ class Table:
     title: str
     lines: list[Line] = field(default_factory=list[Line])
 
-    def add(self, work: str, way: str, seconds: float, note: str = "") -> None:
+    def add(self, work: str, way: str, value: float, note: str = "", *, unit: str = "seconds") -> None:
         """Adds a line."""
-        self.lines.append(Line(work, way, seconds, note))
+        self.lines.append(Line(work, way, value, note, unit))
 
     def print(self) -> None:
         """Shows the table; each ratio is against the first way of the same work."""
         print(f"\n{self.name}  {self.title}")
         floors: dict[str, float] = {}
         for line in self.lines:
-            floor = floors.setdefault(line.work, line.seconds)
-            ratio = line.seconds / floor if floor else float("nan")
-            print(f"  {line.work:<34} {line.way:<30} {_time(line.seconds):>12}  {ratio:7.2f}×  {line.note}")
+            floor = floors.setdefault(line.work, line.value)
+            ratio = line.value / floor if floor else float("nan")
+            print(f"  {line.work:<34} {line.way:<30} {_shown(line):>18}  {ratio:7.2f}×  {line.note}")
 
 
 def save(tables: list[Table], folder: Path) -> Path:
@@ -58,6 +59,10 @@ async def timed(work: Callable[[], Awaitable[object]], *, runs: int) -> float:
         await work()
         seconds.append(time.perf_counter() - started)
     return statistics.median(seconds)
+
+
+def _shown(line: Line) -> str:
+    return _time(line.value) if line.unit == "seconds" else f"{line.value:,.0f} {line.unit}"
 
 
 def _time(seconds: float) -> str:

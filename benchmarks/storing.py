@@ -21,7 +21,7 @@ CHUNK = 2_000
 async def storing(url: str, runs: int) -> list[Table]:
     """Stores 10,000 and 100,000 rows by hand, through a producer, and with ctxtual's stores."""
     time_table = Table("P1", "store rows, notice returned")
-    size_table = Table("P11", "bytes in Redis per stored byte (shown as seconds' ratio: floor = bytes stored)")
+    size_table = Table("P11", "bytes in Redis per stored byte")
     for count in (10_000, 100_000):
         rows = make_rows(count)
         work = f"{count:,} rows"
@@ -98,6 +98,5 @@ async def weigh(url: str, rows: list[dict[str, Any]], table: Table) -> None:
         await ctx.store_workspace(rows, workspace_type="papers", workspace_id="w")
         used = [await client.memory_usage(key, samples=0) async for key in client.scan_iter("weigh:*")]
         await store.clear()
-    table.add(f"{len(rows):,} rows", "bytes of the rows", stored / 1e9, f"{stored:,} bytes")
-    total = sum(size or 0 for size in used)
-    table.add(f"{len(rows):,} rows", "toolstash, plain list", total / 1e9, f"{total:,} bytes")
+    table.add(f"{len(rows):,} rows", "the rows as JSON", stored, unit="bytes")
+    table.add(f"{len(rows):,} rows", "toolstash, plain list", sum(size or 0 for size in used), unit="bytes")

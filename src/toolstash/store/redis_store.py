@@ -25,6 +25,7 @@ from toolstash.store.base import (
     Reading,
     Replaced,
     ReplaceRule,
+    Update,
 )
 from toolstash.store.codec import Codec, Tally, decode, encode, encode_many, pack, unpack
 from toolstash.store.cpu import on_cpu
@@ -322,9 +323,9 @@ def _change_words(change: Change, before: tuple[bytes, Codec] | None, tally: Tal
         return ["append", *encode_many(change.rows, tally, first_row=0)]
     if isinstance(change, Delete):
         return ["delete", *change.indices]
-    if before is None or not isinstance(change, Patch):
-        assert not isinstance(change, Patch)
+    if isinstance(change, Update):
         return ["update", change.index, encode(change.row, tally, row=change.index)]
+    assert before is not None, "a patch is made of the row as it was read"
     document, codec = before
     row = decode(document, codec)
     if not isinstance(row, dict):
