@@ -86,6 +86,8 @@ class Blocking:
         self._target = target
 
     def __getattr__(self, name: str) -> Any:
+        if name == "_target":  # asked for by copy and pickle before there is one
+            raise AttributeError(name)
         attribute = getattr(self._target, name)
         if not callable(attribute):
             return attribute

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 DEFAULT_URL = "embedded:"
 DEFAULT_PREFIX = "toolstash"
+MOST_COMMAND_SECONDS = 30.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,11 @@ class Settings:
         for name in ("wait_seconds", "command_timeout_seconds"):
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0 seconds, not {getattr(self, name)}")
+        if self.command_timeout_seconds > MOST_COMMAND_SECONDS:
+            # The server remembers a write for two minutes, so that a caller who repeats it is answered and not obeyed.
+            raise ValueError(
+                f"command_timeout_seconds must be at most {MOST_COMMAND_SECONDS:g}, not {self.command_timeout_seconds}"
+            )
 
     @classmethod
     def from_environment(

@@ -68,7 +68,8 @@ async def test_a_reader_never_sees_a_mixture_and_nothing_stays() -> None:
         await asyncio.gather(*readers)
         assert pages > WRITERS
         generation = str((await store.get_meta("w")).version).partition(".")[0]  # type: ignore[union-attr]
-        most_ms = {"rows": layout.UNFINISHED_MS, "gone": 300_000 + layout.GONE_MS, "ops": layout.OPS_MS}
+        most_ms = {"rows": layout.UNFINISHED_MS, "op": layout.OPS_MS, "retired": layout.RETIRED_MS}
+        most_ms["gone"] = 300_000 + layout.GONE_MS
         async for key in client.scan_iter(f"{prefix}:*"):
             left = await client.pttl(key)
             family = key.decode().split(":w:")[-1].partition(":")[0]

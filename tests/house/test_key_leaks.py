@@ -24,7 +24,7 @@ async def lasting(client: redis.asyncio.Redis, prefix: str) -> set[str]:
 
 def family(key: str) -> str:
     parts = key.split(":")
-    return next((part for part in reversed(parts) if part in LASTING_FAMILIES | {"ops", "sessions"}), parts[-1])
+    return next((part for part in reversed(parts) if part in LASTING_FAMILIES | {"op", "sessions"}), parts[-1])
 
 
 async def use_everything(ctx: Ctx, ttl: float | None) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import threading
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
 
@@ -91,3 +92,39 @@ async def test_a_transform_sees_any_stream_as_a_list(ctx: Ctx) -> None:
         return map(int, "12345")
 
     assert await ctx.store.get_items((await load())["workspace_id"]) == [1, 2]
+
+
+async def test_a_task_that_outlives_its_call_is_not_inside_it() -> None:
+    ctx = Ctx("memory:")
+    tasks: list[asyncio.Task[None]] = []
+    go_on = asyncio.Event()
+
+    async def outlive() -> None:
+        await go_on.wait()
+        await ctx.aclose()
+        with pytest.raises(RuntimeError, match="closed"):
+            await ctx.list_workspaces()
+
+    @ctx.producer(workspace_type="a")
+    async def load() -> list[int]:
+        tasks.append(asyncio.ensure_future(outlive()))
+        return [1]
+
+    await load()
+    go_on.set()
+    await tasks[0]
+
+
+async def test_a_sync_stream_is_closed_in_a_worker_thread(ctx: Ctx) -> None:
+    threads: list[int] = []
+
+    @ctx.producer(workspace_type="a")
+    def load() -> Iterator[object]:
+        try:
+            yield object()
+        finally:
+            threads.append(threading.get_ident())
+
+    assert "error" in await ctx.adispatch_tool_call("load")
+    assert threads
+    assert threading.get_ident() not in threads

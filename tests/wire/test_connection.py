@@ -28,6 +28,8 @@ from toolstash import Ctx, RedisStore, StoreUnavailableError, WorkspaceMeta
 from toolstash.store.base import BaseStore
 from toolstash.store.payload import Payload
 from toolstash.toolsets import paginator
+from toolstash.wire import keys as layout
+from toolstash.wire import scripts
 
 
 @pytest.fixture
@@ -365,3 +367,70 @@ async def test_tls_with_a_private_authority(server: RealServer, prefix: str, tmp
         async with RedisStore(proxy.url, prefix=prefix, command_timeout_seconds=0.5) as store:
             with pytest.raises(StoreUnavailableError):
                 await store.get_items("w")
+
+
+async def test_a_late_repeat_on_a_busy_workspace_still_does_its_work_once(proxy: Proxy, prefix: str) -> None:
+    async with (
+        RedisStore(proxy.url, prefix=prefix) as slow,
+        RedisStore(proxy.url, prefix=prefix) as busy,
+        redis.asyncio.Redis.from_url(proxy.url) as client,
+    ):
+        await put(slow, [0])
+        keys, operation = slow._keys.workspace(await slow.locate("w")), scripts.new_operation()
+        change = scripts.mutate(
+            keys, operation, ["append", b'"mine"'], expected_version=None, codec="orjson", non_finite=0
+        )
+        first = await slow._connections.run(change)
+        for number in range(100):
+            await busy.append_items("w", [number])
+        assert await slow._connections.run(change) == first
+        assert (await busy.get_items("w")).count("mine") == 1
+        old = await put(slow, ["old"])
+        repeated = [key async for key in client.scan_iter(f"{keys.stem}op:*")]
+        lives = [await client.pttl(key) for key in repeated]
+        assert lives
+        assert all(0 < life <= layout.OPS_MS for life in lives)
+        await put(busy, ["new"])
+        assert old.version != (await busy.get_meta("w")).version  # type: ignore[union-attr]
+        await busy.clear()
+
+
+async def test_a_session_without_workspaces_is_let_go(server: RealServer, prefix: str) -> None:
+    async with RedisStore(server.url, prefix=prefix) as store, redis.asyncio.Redis.from_url(server.url) as client:
+        ctx = Ctx(store)
+        for number in range(5):
+            with ctx.session(f"s{number}"):
+                await ctx.store_workspace([1], workspace_type="a")
+                if number:
+                    await ctx.clear()
+        scores = await client.zrange(f"{prefix}:sessions", 0, -1, withscores=True)
+        assert sum(score == float("inf") for _, score in scores) == 1
+        assert len(await ctx.list_workspaces()) == 1
+        await ctx.clear()
+
+
+def test_a_fork_that_closes_leaves_the_parents_private_data() -> None:
+    code = """
+import asyncio, os, warnings
+warnings.simplefilter("error")
+from toolstash import Ctx
+ctx = Ctx("embedded:")
+ctx.blocking.store_workspace([1], workspace_type="a", workspace_id="w")
+pid = os.fork()
+if pid == 0:
+    async def child():
+        ok = await ctx.list_workspaces() == ["w"]
+        await ctx.aclose()
+        return ok
+    os._exit(0 if asyncio.run(child()) else 1)
+assert os.waitpid(pid, 0)[1] == 0
+assert ctx.blocking.list_workspaces() == ["w"]
+print("fine")
+"""
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert (done.stdout.strip(), done.stderr) == ("fine", "")
+
+
+def test_a_command_may_not_outlast_the_memory_of_its_repeats() -> None:
+    with pytest.raises(ValueError, match="at most 30"):
+        RedisStore("redis://127.0.0.1:1", command_timeout_seconds=31)

@@ -86,9 +86,10 @@ class FunctionSchema:
         Raises:
             ValueError: `schema_extra` names a parameter that the tool does not have.
         """
-        name = name or _name_of(function)
+        name = name or function_name(function)
         text = read_docstring(function)
         extra = schema_extra or {}
+        _refuse_positional_only(function, name)
         shown = [p for p in _signature(function) if p.name not in hidden and p.kind not in _VARIADIC]
         _refuse_unknown(extra, [parameter.name for parameter in shown], name)
         hints = resolved_hints(function)
@@ -124,16 +125,23 @@ def _signature(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return list(inspect.signature(function).parameters.values())
 
 
-def _name_of(function: Callable[..., Any]) -> str:
+def function_name(function: Callable[..., Any]) -> str:
+    """What a function, a method, a partial or a callable object is called."""
     behind = function_behind(function)
     return behind.__name__ if behind.__name__ != "__call__" else type(function).__name__
 
 
-def _refuse_unknown(extra: Mapping[str, Any], known: list[str], function_name: str) -> None:
+def _refuse_positional_only(function: Callable[..., Any], owner: str) -> None:
+    names = [p.name for p in _signature(function) if p.kind is inspect.Parameter.POSITIONAL_ONLY]
+    if names:
+        raise TypeError(f"{owner}() takes {', '.join(names)} by position only, but a model passes arguments by name")
+
+
+def _refuse_unknown(extra: Mapping[str, Any], known: list[str], owner: str) -> None:
     unknown = [name for name in extra if name not in known]
     if unknown:
         raise ValueError(
-            f"schema_extra of {function_name!r} names {', '.join(map(repr, unknown))}, "
+            f"schema_extra of {owner!r} names {', '.join(map(repr, unknown))}, "
             f"but its parameters are: {', '.join(known) or 'none'}"
         )
 

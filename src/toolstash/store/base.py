@@ -23,6 +23,7 @@ from toolstash.errors import (
     VersionConflictError,
     WorkspaceNotFoundError,
 )
+from toolstash.store.arguments import checked_id, few_enough, whole
 from toolstash.store.payload import Payload
 from toolstash.store.refusals import require_list
 from toolstash.store.session import current_session
@@ -186,7 +187,7 @@ class BaseStore(ABC):
             InvalidArgumentError: Not a non-empty string.
             WorkspaceNotFoundError: The id belongs to another session.
         """
-        name = _checked_id(workspace_id)
+        name = checked_id(workspace_id)
         _, label = layout.split_label(name)
         if not label:
             return Address(SHARED_SPACE, name)
@@ -216,7 +217,7 @@ class BaseStore(ABC):
         space = layout.space_of_session(session_id)
         if workspace_id is None:
             return Address(space, layout.random_id(workspace_type, space))
-        name = _checked_id(workspace_id)
+        name = checked_id(workspace_id)
         body, label = layout.split_label(name)
         if label and label != layout.label_of(space):
             raise InvalidArgumentError(
@@ -265,7 +266,7 @@ class BaseStore(ABC):
         meta = await self.get_meta(workspace_id)
         if meta is None:
             raise self.missing(workspace_id)
-        return (await self.replace(meta, Payload(payload))).meta
+        return (await self.replace(meta, await Payload.of(payload))).meta
 
     async def get_items(self, workspace_id: str) -> Any:
         """The whole of a workspace: rows, dict, text or value."""
@@ -310,8 +311,8 @@ class BaseStore(ABC):
         Raises:
             InvalidArgumentError: A negative offset or limit.
         """
-        _whole("offset", offset)
-        _whole("limit", limit)
+        whole("offset", offset)
+        whole("limit", limit)
         return (await self.read(await self.locate(workspace_id), offset, offset + limit)).data
 
     async def list_workspaces(self, workspace_type: str | None = None) -> builtins.list[str]:
@@ -342,25 +343,26 @@ class BaseStore(ABC):
         """Adds rows; the new count. The time to live goes on as it was.
 
         Raises:
-            InvalidArgumentError: Not a sequence of rows (a text or a dict is one row: put it in a list).
+            InvalidArgumentError: Not a sequence of rows (a text or a dict is one row: put it in a list), or more than
+                10,000 of them.
         """
         if isinstance(new_items, (str, bytes, Mapping)):
             raise InvalidArgumentError("The rows to append come in a list.", argument="items")
-        at = await self.locate(workspace_id)
-        return (await self.mutate(at, Append(list(new_items)), expected_version)).item_count
+        rows = few_enough("items", new_items)
+        return (await self.mutate(await self.locate(workspace_id), Append(rows), expected_version)).item_count
 
     async def update_item(
         self, workspace_id: str, index: int, item: Any, *, expected_version: str | None = None
     ) -> WorkspaceMeta:
         """Puts another row in the place of one."""
-        change = Update(_whole("index", index), item)
+        change = Update(whole("index", index), item)
         return await self.mutate(await self.locate(workspace_id), change, expected_version)
 
     async def patch_item(
         self, workspace_id: str, index: int, fields: Mapping[str, Any], *, expected_version: str | None = None
     ) -> WorkspaceMeta:
         """Sets top-level fields of a row."""
-        change = Patch(_whole("index", index), fields)
+        change = Patch(whole("index", index), fields)
         return await self.mutate(await self.locate(workspace_id), change, expected_version)
 
     async def delete_items(
@@ -368,24 +370,5 @@ class BaseStore(ABC):
     ) -> int:
         """Removes rows by index; the new count."""
         at = await self.locate(workspace_id)
-        change = Delete([_whole("indices", index) for index in indices])
+        change = Delete([whole("indices", index) for index in few_enough("indices", indices)])
         return (await self.mutate(at, change, expected_version)).item_count
-
-
-def _whole(name: str, number: Any) -> int:
-    if not isinstance(number, int) or isinstance(number, bool) or number < 0:
-        shown = number if isinstance(number, int) else type(number).__name__
-        raise InvalidArgumentError(
-            f"Invalid '{name}': {shown} is out of range, which is whole numbers from 0 on.", argument=name
-        )
-    return number
-
-
-def _checked_id(workspace_id: Any) -> str:
-    if not isinstance(workspace_id, str) or not workspace_id:
-        raise InvalidArgumentError(
-            "Invalid 'workspace_id': it is a non-empty string.",
-            argument="workspace_id",
-            suggested_action="Pass the workspace_id from the notice of the tool that produced the data.",
-        )
-    return layout.shorten_id(workspace_id)

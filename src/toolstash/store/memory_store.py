@@ -6,6 +6,7 @@ Rows are kept encoded, as in Redis, so that nobody's list is aliased and every v
 from __future__ import annotations
 
 import builtins
+import math
 import threading
 import time
 from collections.abc import Sequence
@@ -54,7 +55,7 @@ class _Workspace:
 @dataclass
 class _Space:
     live: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
-    gone: dict[str, str] = field(default_factory=dict[str, str])
+    gone: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
     swept: list[str] = field(default_factory=list[str])
 
 
@@ -98,7 +99,7 @@ class MemoryStore(BaseStore):
         )
         workspace = _Workspace(stored, payload, documents, payload.tally.codec)
         with self._lock:
-            space = self._space(layout.space_of_session(meta.session_id))
+            space = self._spaces.setdefault(layout.space_of_session(meta.session_id), _Space())
             old = space.live.get(meta.workspace_id)
             if old is not None and replace_if is not None and not _allows(replace_if, old.meta):
                 raise refusals.conflict(meta, old.meta.workspace_type, old.meta.producer_fn)
@@ -106,7 +107,8 @@ class MemoryStore(BaseStore):
                 raise refusals.over_quota(quota.max_bytes)
             space.live.pop(meta.workspace_id, None)
             space.live[meta.workspace_id] = workspace
-            space.gone[meta.workspace_id] = meta.producer_fn
+            expires_at = stored.expires_at or math.inf
+            space.gone[meta.workspace_id] = (meta.producer_fn, expires_at + layout.GONE_MS / 1000)
             return Replaced(stored, self._make_room(space, meta.workspace_id, quota))
 
     def _make_room(self, space: _Space, newest: str, quota: Quota) -> list[str]:
@@ -177,7 +179,7 @@ class MemoryStore(BaseStore):
 
     async def drop(self, at: Address) -> bool:
         with self._lock:
-            space = self._space(at.space)
+            space = self._spaces.get(at.space, _Space())
             self._expire(space)
             space.gone.pop(at.workspace_id, None)
             return space.live.pop(at.workspace_id, None) is not None
@@ -188,7 +190,7 @@ class MemoryStore(BaseStore):
         with self._lock:
             found: list[tuple[float, Address]] = []
             for name in self._spaces if spaces is None else spaces:
-                space = self._space(name)
+                space = self._spaces.get(name, _Space())
                 self._expire(space)
                 found += [
                     (workspace.meta.created_at, Address(name, workspace_id))
@@ -198,29 +200,30 @@ class MemoryStore(BaseStore):
         return [address for _, address in sorted(found, key=lambda pair: pair[0])]
 
     async def find_space(self, label: str) -> str | None:
-        return next((space for space in self._spaces if layout.label_of(space) == label), None)
+        with self._lock:
+            return next((space for space in self._spaces if layout.label_of(space) == label), None)
 
     async def sweep_expired(self) -> builtins.list[str]:
         visible = self.visible_spaces()
         swept: list[str] = []
         with self._lock:
             for name in [*self._spaces] if visible is None else visible[:1]:
-                space = self._space(name)
+                space = self._spaces.get(name, _Space())
                 self._expire(space)
                 swept += space.swept
                 space.swept = []
         return swept
 
-    def _space(self, name: str) -> _Space:
-        return self._spaces.setdefault(name, _Space())
-
     def _expire(self, space: _Space) -> None:
         for name in [name for name, workspace in space.live.items() if workspace.meta.is_expired]:
             del space.live[name]
             space.swept.append(name)
+        now = time.time()
+        for name in [name for name, (_, until) in space.gone.items() if until < now]:
+            del space.gone[name]
 
     def _live(self, at: Address) -> _Workspace:
-        space = self._space(at.space)
+        space = self._spaces.get(at.space, _Space())
         self._expire(space)
         workspace = space.live.get(at.workspace_id)
         if workspace is None:
@@ -230,7 +233,7 @@ class MemoryStore(BaseStore):
 
     def _absent(self, at: Address, space: _Space) -> WorkspaceNotFoundError:
         if at.workspace_id in space.gone:
-            return refusals.expired(at, space.gone[at.workspace_id])
+            return refusals.expired(at, space.gone[at.workspace_id][0])
         return self.missing(at.workspace_id)
 
 

@@ -13,6 +13,8 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
 
+import anyio
+
 from toolstash.contracts import DataShape, Limits
 from toolstash.errors import UnstorableValueError
 from toolstash.store.codec import Tally, decode, encode, encode_many
@@ -49,7 +51,7 @@ class Payload:
     """
 
     def __init__(self, value: Any) -> None:
-        value = _opened(value)
+        value = _opened(value)  # which costs nothing for lists, dicts and texts; for others, `Payload.of` has done it
         self.kind: Kind = _kind_of(value)
         self.shape: DataShape = SHAPES[self.kind]
         self.is_stream = is_rows(value)
@@ -59,6 +61,15 @@ class Payload:
         self.sample: Any = None
         self._value = value
         self._limits = Limits()
+
+    @classmethod
+    async def of(cls, value: Any) -> Payload:
+        """A payload of any value: frames, arrays and models are taken apart off the event loop.
+
+        Raises:
+            UnstorableValueError: The value has no JSON form.
+        """
+        return cls(await on_cpu(lambda: _opened(value)))
 
     async def chunks(self, limits: Limits = Limits()) -> AsyncGenerator[Chunk]:
         """The encoded parts, at most 2,000 and about 1 MB at a time. Can be read once.
@@ -211,8 +222,10 @@ async def _batches(rows: Any) -> AsyncGenerator[Sequence[Any]]:
             while batch := await in_thread(_next_batch, rows):
                 yield batch
         finally:
-            if hasattr(rows, "close"):
-                rows.close()
+            close = getattr(rows, "close", None)
+            if close is not None:
+                with anyio.CancelScope(shield=True):
+                    await in_thread(close)
 
 
 async def _async_batches(rows: AsyncIterator[Any]) -> AsyncGenerator[list[Any]]:

@@ -39,6 +39,7 @@ class Record:
     codec: Codec
     created: int
     accessed: int
+    edits: int
     non_finite: int
     limits: Limits
     workspace_type: str
@@ -69,11 +70,12 @@ class Record:
             codec=cast(Codec, reply[9].decode()),
             created=int(reply[10]),
             accessed=int(reply[11]),
-            non_finite=int(reply[12]),
-            limits=_limits(reply[13]),
-            workspace_type=_word(reply[14]),
-            producer=_word(reply[15]),
-            info=reply[16],
+            edits=int(reply[12]),
+            non_finite=int(reply[13]),
+            limits=_limits(reply[14]),
+            workspace_type=_word(reply[15]),
+            producer=_word(reply[16]),
+            info=reply[17],
         )
 
     @property
@@ -132,11 +134,6 @@ class Record:
             created_at=self.created / 1e6,
             last_accessed_at=self.accessed / 1e6,
         )
-
-
-def version_of(generation: bytes, revision: bytes) -> str:
-    """The version that these two fields of meta stand for."""
-    return f"{generation.decode()}.{revision.decode()}"
 
 
 @lru_cache(maxsize=64)

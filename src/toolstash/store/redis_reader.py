@@ -5,23 +5,23 @@ from __future__ import annotations
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncGenerator, Callable, Sequence
 from typing import Any, NamedTuple
 
 from toolstash.contracts import Address
-from toolstash.errors import StoreUnavailableError, WorkspaceNotFoundError
+from toolstash.errors import StoreUnavailableError, VersionConflictError, WorkspaceNotFoundError
 from toolstash.store import records, refusals
 from toolstash.store.base import Reading
-from toolstash.store.codec import decode, unpack
+from toolstash.store.codec import decode, decode_all, unpack
 from toolstash.store.cpu import on_cpu
 from toolstash.store.records import Record
-from toolstash.wire import keys as layout
 from toolstash.wire import scripts
 from toolstash.wire.connection import Connections
 from toolstash.wire.keys import Keys
 
 FIRST_PARTS = 200  # in one script; a transaction costs less above it
 CHUNK_PARTS = 2_000
+CHUNK_BYTES = 1_000_000
 MOST_NAME_BYTES = 64_000_000
 INLINE_BYTES = 256_000
 TOUCH_SECONDS = 60.0
@@ -87,42 +87,70 @@ class RedisReader:
         loop = asyncio.get_running_loop()
         await asyncio.gather(*(task for task in self._touching if task.get_loop() is loop), return_exceptions=True)
 
-    async def _read_on(self, at: Address, stretch: Stretch, start: int, wanted: int) -> bool:
-        """Adds parts until `wanted` are there; False when the workspace changed meanwhile."""
+    async def rows(self, at: Address) -> AsyncGenerator[Any]:
+        """The rows of a list as they are now, one by one. Rows appended meanwhile are not among them.
+
+        Raises:
+            VersionConflictError: Rows were changed or deleted on the way.
+        """
+        stretch = await self.first(at, 0, None)
         record = stretch.record
-        begin = record.first_part(start)
-        by_script = record.kind == "fields" or record.is_skewed
+        refusals.require_list(record.meta(at))
+        self._touch_later(at)
+        given = 0
+        while True:
+            items = stretch.items
+            for row in await on_cpu(lambda items=items: decode_all(items, record.codec)):
+                yield row
+            given += len(items)
+            if given >= record.parts:
+                return
+            stretch = Stretch(record, [], [])
+            if not await self._add_chunk(at, stretch, given, record.parts):
+                raise VersionConflictError(
+                    f"Workspace '{at.workspace_id:.150}' was changed while it was read.", version=record.version
+                )
+
+    async def _read_on(self, at: Address, stretch: Stretch, start: int, wanted: int) -> bool:
+        """Adds parts until `wanted` are there; False when parts were changed meanwhile."""
+        begin = stretch.record.first_part(start)
         while len(stretch.items) < wanted:
-            position, end = begin + len(stretch.items), begin + wanted
-            read = self._measured_chunk if by_script else self._plain_chunk
-            version, items, values = await read(at, record, position, end)
-            if version != record.version or not items:
+            if not await self._add_chunk(at, stretch, begin + len(stretch.items), begin + wanted):
                 return False
-            stretch.items.extend(items)
-            stretch.values.extend(values)
         return True
 
-    async def _measured_chunk(
-        self, at: Address, record: Record, position: int, end: int
-    ) -> tuple[str, list[bytes], list[bytes]]:
-        """Parts of which some are very large: the script stops at its bound of bytes."""
-        unit = layout.PIECE_CHARS if record.kind == "text" else 1
-        call = scripts.read(self._keys.workspace(at), position * unit, end * unit, most_parts=CHUNK_PARTS)
-        reply = await self._connections.run(call)
-        return self._record(at, reply).version, reply[2], reply[3]
+    async def _add_chunk(self, at: Address, stretch: Stretch, position: int, end: int) -> bool:
+        """Adds parts from `position` on, of the generation that the stretch began in, also if it was replaced."""
+        record = stretch.record
+        last = min(position + CHUNK_PARTS, end) - 1
+        read = self._measured_chunk if record.kind == "fields" or record.is_skewed else self._plain_chunk
+        items, values = await read(at, record, position, last)
+        stretch.items.extend(items)
+        stretch.values.extend(values)
+        return bool(items)
 
-    async def _plain_chunk(
-        self, at: Address, record: Record, position: int, end: int
-    ) -> tuple[str, list[bytes], list[bytes]]:
+    async def _measured_chunk(
+        self, at: Address, record: Record, first: int, last: int
+    ) -> tuple[list[bytes], list[bytes]]:
+        """Parts of which some are very large: the script stops at its bound of bytes."""
+        call = scripts.read_on(
+            self._keys.workspace(at), record.kind, record.generation, record.edits, first, last, most_bytes=CHUNK_BYTES
+        )
+        reply = await self._connections.run(call)
+        return (reply[1], reply[2]) if reply[0] else ([], [])
+
+    async def _plain_chunk(self, at: Address, record: Record, first: int, last: int) -> tuple[list[bytes], list[bytes]]:
         keys = self._keys.workspace(at)
         part = scripts.part_keys(keys, record.kind, record.generation)[0]
-        (generation, revision), items = await self._connections.together(
+        (generation, edits), retired_edits, items = await self._connections.together(
             [
-                ("HMGET", keys.meta, "gen", "rev"),
-                ("LRANGE", part, position, min(position + CHUNK_PARTS, end) - 1),
+                ("HMGET", keys.meta, "gen", "edits"),
+                ("GET", keys.retired(record.generation)),
+                ("LRANGE", part, first, last),
             ]
         )
-        return records.version_of(generation or b"", revision or b""), items, []
+        found = edits if generation == record.generation.encode() else retired_edits
+        return (items, []) if found == str(record.edits).encode() else ([], [])
 
     def _record(self, at: Address, reply: list[Any]) -> Record:
         if reply[0] == 1:

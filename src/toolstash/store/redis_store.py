@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Sequence
+from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any, cast
 
@@ -38,7 +39,7 @@ from toolstash.wire.connection import Connections
 from toolstash.wire.keys import Keys, WorkspaceKeys
 from toolstash.wire.source import source_of_client, source_of_url
 
-PAGE_OF_IDS = 500
+IDS_AT_ONCE = 500
 CHUNKS_IN_FLIGHT = 4
 SESSION_SPARE_SECONDS = 120
 PATCH_TRIES = 8
@@ -85,6 +86,7 @@ class RedisStore(BaseStore):
         self._connections = Connections(source, settings)
         self._reader = RedisReader(self._connections, self._keys, self.missing)
         self._spaces: dict[str, str] = {}
+        self._made_in = os.getpid()
         if source.is_private:
             self.note_when_missing = "This store is private to one process: workspaces of others are not in it."
 
@@ -232,12 +234,25 @@ class RedisStore(BaseStore):
 
     async def drop(self, at: Address) -> bool:
         call = scripts.drop(self._keys.workspace(at), scripts.new_operation())
-        return await self._connections.run(call) == b"1"
+        existed, left = (await self._connections.run(call)).split()
+        if left == b"0":
+            await self._let_go(at.space)
+        return existed == b"1"
 
     # Reading
 
     async def read(self, at: Address, start: int = 0, stop: int | None = None) -> Reading:
         return await self._reader.read(at, start, stop)
+
+    async def iter_items(self, workspace_id: str) -> AsyncGenerator[Any]:
+        """The rows of a list as they are now, one by one, read in chunks; rows appended meanwhile are left out.
+
+        Raises:
+            VersionConflictError: Rows were changed or deleted on the way.
+        """
+        async with aclosing(self._reader.rows(await self.locate(workspace_id))) as rows:
+            async for row in rows:
+                yield row
 
     async def read_names(self, at: Address, start: int = 0, stop: int | None = None) -> Reading:
         return await self._reader.read_names(at, start, stop)
@@ -248,21 +263,24 @@ class RedisStore(BaseStore):
     # The registry
 
     async def list(self, spaces: Sequence[str] | None = None, workspace_type: str | None = None) -> list[Address]:
-        type_json = b"" if workspace_type is None else pack(workspace_type)
-        found: list[tuple[int, Address]] = []
+        wanted = b"" if workspace_type is None else pack(workspace_type)
+        found: list[tuple[float, Address]] = []
         for space in await self._all_spaces() if spaces is None else spaces:
-            offset, more = 0, 1
-            while more:
-                call = scripts.list_page(
-                    self._keys.created(space), self._keys.base(space), offset, PAGE_OF_IDS, type_json
-                )
-                more, *pairs = await self._connections.run(call)
+            created, base = self._keys.created(space), self._keys.base(space)
+            for chunk in await self._registered(space):
+                call = scripts.alive(created, base, wanted, [part for part, _ in chunk])
+                live: Iterable[int] = await self._connections.run(call)
                 found += [
-                    (int(float(at_us)), Address(space, layout.decode_id(part.decode())))
-                    for part, at_us in zip(pairs[::2], pairs[1::2], strict=True)
+                    (float(chunk[place][1]), Address(space, layout.decode_id(chunk[place][0].decode())))
+                    for place in live
                 ]
-                offset += PAGE_OF_IDS
         return [address for _, address in sorted(found, key=lambda pair: pair[0])]
+
+    async def _registered(self, space: str) -> list[list[tuple[bytes, bytes]]]:
+        """What the registry holds at one moment, in chunks: workspace parts with their times."""
+        flat = await self._connections.command("ZRANGE", self._keys.created(space), 0, -1, "WITHSCORES")
+        pairs = list(zip(flat[::2], flat[1::2], strict=True))
+        return [pairs[start : start + IDS_AT_ONCE] for start in range(0, len(pairs), IDS_AT_ONCE)]
 
     async def find_space(self, label: str) -> str | None:
         if label not in self._spaces:
@@ -279,18 +297,23 @@ class RedisStore(BaseStore):
         visible = self.visible_spaces()
         swept: list[str] = []
         for space in await self._all_spaces() if visible is None else visible[:1]:
-            offset = 0
-            while offset >= 0:
-                call = scripts.sweep_page(
-                    self._keys.created(space),
-                    self._keys.expiring(space),
-                    self._keys.base(space),
-                    offset,
-                    PAGE_OF_IDS,
-                )
-                offset, *parts = await self._connections.run(call)
+            keys = self._keys.created(space), self._keys.expiring(space), self._keys.base(space)
+            left = 0
+            for chunk in await self._registered(space):
+                left, *parts = await self._connections.run(scripts.sweep(*keys, [part for part, _ in chunk]))
                 swept += [layout.decode_id(part.decode()) for part in parts]
+            if left == 0:
+                await self._let_go(space)
         return swept
+
+    async def _let_go(self, space: str) -> None:
+        """Lets an empty session's entry expire in a day, unless a store came in between."""
+        if space == SHARED_SPACE:
+            return
+        sessions = self._keys.sessions
+        await self._connections.run(scripts.let_session_go(sessions, space, int(time.time() * 1000)))
+        if await self._connections.command("EXISTS", self._keys.created(space)):
+            await self._connections.run(scripts.register_session(sessions, space, None))
 
     # Life
 
@@ -300,9 +323,12 @@ class RedisStore(BaseStore):
         return time.perf_counter() - started
 
     async def aclose(self) -> None:
-        """Closes the connections of this event loop; a private embedded store's data goes with it."""
+        """Closes the connections of this event loop.
+
+        A private embedded store's data goes with it, unless this is a fork: the parent may still want it.
+        """
         await self._reader.settle()
-        if self.is_private and self._connections.is_open:
+        if self.is_private and self._connections.is_open and os.getpid() == self._made_in:
             await self._forget_everything()
         await self._connections.aclose()
 

@@ -14,8 +14,9 @@ from typing import Any, ParamSpec, Self
 from toolstash.blocking import AsyncTool, Blocking, run_blocking
 from toolstash.contracts import Call, Limits, WorkspaceMeta, WorkspaceRef
 from toolstash.errors import SessionRequiredError
-from toolstash.schema.function import FunctionSchema
+from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
+from toolstash.schema.resolve import function_behind
 from toolstash.store.base import BaseStore, Quota, ReplaceRule
 from toolstash.store.cpu import on_cpu
 from toolstash.store.factory import store_of
@@ -143,7 +144,7 @@ class Ctx:
                 notify=self._default_notify if notify is None else notify,
             )
             note = "Returns a notice about the stored result and the tools that explore it, not the data itself."
-            schema = FunctionSchema.of(function, name=tool_name(function.__name__), note=note)
+            schema = FunctionSchema.of(function, name=tool_name(function_name(function)), note=note)
             tool = AsyncTool[P, Any](producer.run, like=function)
             self.register(ToolEntry(schema.name, tool, schema, safe=self._safe))
             self._producers[schema.name] = producer
@@ -258,16 +259,16 @@ class Ctx:
             )
             if toolsets is None:
                 toolsets = toolsets_of(workspace_type, self._producers.values(), self._toolsets)
-            return await self._store(draft, Payload(payload), toolsets, replace_if)
+            return await self._store(draft, await Payload.of(payload), toolsets, replace_if)
 
     async def keep(self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any) -> Any:
         """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
-        payload = Payload(result)
+        payload = await Payload.of(result)
         if self._inline_below_chars > 0 and not payload.is_stream:
             chars = await on_cpu(lambda: encoded_chars(result))
             if chars < self._inline_below_chars:
                 return result
-        name = producer.function.__name__
+        name = function_name(producer.function)
         draft = WorkspaceMeta(
             workspace_id=workspace_id or "",
             workspace_type=producer.workspace_type,
@@ -392,4 +393,6 @@ class Ctx:
 
 
 def _origin(entry: ToolEntry) -> tuple[str, str]:
-    return getattr(entry.run, "__module__", ""), getattr(entry.run, "__qualname__", entry.name)
+    """Where the function behind a tool was defined."""
+    function = function_behind(getattr(entry.run, "__wrapped__", entry.run))
+    return getattr(function, "__module__", ""), getattr(function, "__qualname__", entry.name)

@@ -7,8 +7,8 @@ import concurrent.futures
 import threading
 from contextvars import ContextVar, Token
 
-_calls: ContextVar[tuple[Lifetime, ...]] = ContextVar("toolstash_calls", default=())
-"""The lifetimes whose calls this code runs inside of."""
+_calls: ContextVar[tuple[RunningCall, ...]] = ContextVar("toolstash_calls", default=())
+"""The calls that this code was started in; a task may outlive them."""
 
 
 class Lifetime:
@@ -30,7 +30,7 @@ class Lifetime:
     def enter(self) -> None:
         """Counts a call in."""
         with self._lock:
-            if self._ended is not None and self not in _calls.get():
+            if self._ended is not None and not self._is_inside():
                 raise RuntimeError("this Ctx is closed")
             self._running += 1
 
@@ -41,13 +41,16 @@ class Lifetime:
             if self._ended is not None and self._running == 0 and not self._ended.done():
                 self._ended.set_result(None)
 
+    def _is_inside(self) -> bool:
+        return any(call.lifetime is self and call.is_running for call in _calls.get())
+
     async def end(self) -> None:
         """Refuses new calls and waits for the running ones. May be called, and cancelled, more than once.
 
         Raises:
             RuntimeError: Called from inside a call, which it would wait for.
         """
-        if self in _calls.get():
+        if self._is_inside():
             raise RuntimeError("aclose() inside a call of the same Ctx would wait for itself; close it after the call")
         with self._lock:
             if self._ended is None:
@@ -60,21 +63,24 @@ class Lifetime:
 class RunningCall:
     """One call that is running, as a context."""
 
-    __slots__ = ("_lifetime", "_token")
+    __slots__ = ("_token", "is_running", "lifetime")
 
     def __init__(self, lifetime: Lifetime) -> None:
-        self._lifetime = lifetime
-        self._token: Token[tuple[Lifetime, ...]] | None = None
+        self.lifetime = lifetime
+        self.is_running = False
+        self._token: Token[tuple[RunningCall, ...]] | None = None
 
     def __enter__(self) -> None:
         try:
             asyncio.get_running_loop()
         except RuntimeError:
             raise RuntimeError("toolstash runs on asyncio; it found no running asyncio event loop (trio?)") from None
-        self._lifetime.enter()
-        self._token = _calls.set((*_calls.get(), self._lifetime))
+        self.lifetime.enter()
+        self.is_running = True
+        self._token = _calls.set((*_calls.get(), self))
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         _calls.reset(self._token)
-        self._lifetime.leave()
+        self.is_running = False
+        self.lifetime.leave()

@@ -10,8 +10,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from toolstash.errors import InvalidArgumentError
+from toolstash.schema.function import function_name
 from toolstash.store.values import is_rows
 from toolstash.threads import in_thread
+from toolstash.tools.calling import call
 from toolstash.tools.toolset import ToolSet, ToolSetSpec
 
 if TYPE_CHECKING:
@@ -64,7 +66,7 @@ class Producer:
         chosen = self.key(dict(arguments)) if callable(self.key) else self.key.format_map(arguments)
         if not isinstance(chosen, str) or not chosen:  # pyright: ignore[reportUnnecessaryIsInstance]
             raise InvalidArgumentError(
-                f"The key of '{self.function.__name__}' gave no id for these arguments.",
+                f"The key of '{function_name(self.function)}' gave no id for these arguments.",
                 suggested_action="Call the tool with other arguments.",
             )
         return chosen
@@ -82,7 +84,7 @@ def check_key(key: Key | None, function: Callable[..., Any], signature: inspect.
     for _, field, _, _ in string.Formatter().parse(key):
         if field is not None and field not in names:
             raise ValueError(
-                f"key={key!r}: '{{{field}}}' is not a parameter of {function.__name__}(); "
+                f"key={key!r}: '{{{field}}}' is not a parameter of {function_name(function)}(); "
                 f"use the plain names {sorted(names)}"
             )
     if not key:
@@ -90,19 +92,6 @@ def check_key(key: Key | None, function: Callable[..., Any], signature: inspect.
 
 
 _VARIADIC = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-async def call(function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-    """Calls a user's function: async ones are awaited, sync ones run in a worker thread.
-
-    A generator function, async or not, gives its generator: nothing of it has run yet.
-    """
-    if inspect.isasyncgenfunction(function) or inspect.isgeneratorfunction(function):
-        return function(*args, **kwargs)
-    if inspect.iscoroutinefunction(function):
-        return await function(*args, **kwargs)
-    result = await in_thread(function, *args, **kwargs)
-    return await result if inspect.isawaitable(result) else result
 
 
 async def _collected(result: Any) -> Any:

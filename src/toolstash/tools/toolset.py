@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any, Protocol, cast
 from toolstash.blocking import AsyncTool, in_event_loop
 from toolstash.contracts import DataShape, WorkspaceMeta
 from toolstash.errors import WorkspaceShapeMismatchError, WorkspaceTypeMismatchError
-from toolstash.schema.function import FunctionSchema
+from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
 from toolstash.store.base import BaseStore, Reading
-from toolstash.threads import in_thread
+from toolstash.tools.calling import call
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -119,9 +119,9 @@ class ToolSet:
 
         def register(function: Callable[..., Any], full_name: str | None = None) -> AnyTool:
             shape: DataShape | None = data_shape or self.data_shape
-            chosen = self.tool_name_of(function.__name__) if full_name is None else tool_name(full_name)
+            chosen = self.tool_name_of(function_name(function)) if full_name is None else tool_name(full_name)
             schema = FunctionSchema.of(function, name=chosen, schema_extra=schema_extra)
-            body = _as_async(function)
+            body: Callable[..., Awaitable[Any]] = partial(call, function)
             if validate_workspace and any(parameter.name == "workspace_id" for parameter in schema.parameters):
                 body = self._validated(body, inspect.signature(function), shape)
             if output_hint is not None:
@@ -218,7 +218,7 @@ class BoundToolSet:
         self.name = toolset.name
         self.workspace_id = workspace_id
         self._toolset = toolset
-        self.tools = {name: AsyncTool(partial(tool, workspace_id), like=tool) for name, tool in toolset.tools.items()}
+        self.tools = {name: _with_workspace(entry, workspace_id) for name, entry in toolset.entries.items()}
 
     @property
     def tool_names(self) -> list[str]:
@@ -226,10 +226,10 @@ class BoundToolSet:
         return list(self.tools)
 
     def __getattr__(self, name: str) -> AnyTool:
-        try:
-            return self.__dict__["tools"][name]
-        except KeyError:
-            raise AttributeError(f"no tool '{name}' in this set; there are {', '.join(self.tool_names)}") from None
+        tools: dict[str, AnyTool] = self.__dict__.get("tools", {})
+        if name not in tools:
+            raise AttributeError(f"no tool '{name}' in this set; there are {', '.join(tools)}")
+        return tools[name]
 
     def to_tool_schemas(self) -> list[dict[str, Any]]:
         """The tools in OpenAI form, without `workspace_id`."""
@@ -263,14 +263,15 @@ def make_toolset(ctx: Ctx, name: str | None, fill: Factory, *, enforce_type: boo
     return spec if name is None else spec.named(name)
 
 
-def _as_async(function: Callable[..., Any]) -> Callable[..., Awaitable[Any]]:
-    if inspect.iscoroutinefunction(function):
-        return function
-
-    async def run(*args: Any, **kwargs: Any) -> Any:
-        return await in_thread(function, *args, **kwargs)
-
-    return run
+def _with_workspace(entry: ToolEntry, workspace_id: str) -> AnyTool:
+    """The tool with the workspace filled in; one that takes none stays as it is."""
+    names = [parameter.name for parameter in entry.schema.parameters]
+    if "workspace_id" not in names:
+        return entry.run
+    kind = inspect.signature(entry.run).parameters["workspace_id"].kind
+    if names[0] == "workspace_id" and kind is not inspect.Parameter.KEYWORD_ONLY:
+        return AsyncTool(partial(entry.run, workspace_id), like=entry.run)
+    return AsyncTool(partial(entry.run, workspace_id=workspace_id), like=entry.run)
 
 
 def _hinted(body: Callable[..., Awaitable[Any]], hint: str) -> Callable[..., Awaitable[Any]]:

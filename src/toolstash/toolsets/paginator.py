@@ -7,6 +7,7 @@ from typing import Any
 from toolstash.errors import InvalidArgumentError
 from toolstash.fieldpath import MISSING, read_path
 from toolstash.store.base import Reading
+from toolstash.store.cpu import on_cpu
 from toolstash.store.refusals import no_such_index
 from toolstash.tools.bound import PAGE_CHARS, fit_rows, json_chars, json_text, take_piece
 from toolstash.tools.ctx import Ctx
@@ -105,7 +106,8 @@ class _Pages:
             raise no_such_index(index, meta.item_count)
         if field is None and offset == 0 and json_chars(rows[0]) <= self._toolset.room(PAGE_CHARS):
             return rows[0]
-        return _piece_of(rows[0], index, field, offset, self._get_item, self._toolset.room(PAGE_CHARS))
+        room = self._toolset.room(PAGE_CHARS)
+        return await on_cpu(lambda: _piece_of(rows[0], index, field, offset, self._get_item, room))
 
     async def get_slice(self, workspace_id: str, start: int = 0, end: int = 20) -> dict[str, Any]:
         """Return the items from start up to, but not including, end.

@@ -6,7 +6,8 @@
     <prefix>:{<space>}:<workspace>:names:<g> list     the keys of a dict, in order, as JSON strings
     <prefix>:{<space>}:<workspace>:fields:<g> hash    the values of a dict by JSON key
     <prefix>:{<space>}:<workspace>:gone      string   tombstone, GONE_MS longer than the data
-    <prefix>:{<space>}:<workspace>:ops       list     the last writes and their results, OPS_MS
+    <prefix>:{<space>}:<workspace>:op:<id>   string   the result of one write, OPS_MS: longer than its caller tries
+    <prefix>:{<space>}:<workspace>:retired:<g> string how often rows of a replaced generation were edited, RETIRED_MS
     <prefix>:{<space>}:created               zset     workspaces of the space by time of storing, GONE_MS after its last
     <prefix>:{<space>}:expiring              zset     the same by time of expiry
     <prefix>:sessions                        zset     spaces of sessions by expiry, GONE_MS after the last
@@ -31,7 +32,7 @@ LABEL_DIGITS = 12
 UNFINISHED_MS = 120_000
 RETIRED_MS = 60_000
 GONE_MS = 24 * 3_600_000
-OPS_MS = 600_000
+OPS_MS = 120_000
 PIECE_CHARS = 4_096
 
 _MAX_ID_CHARS = 100
@@ -97,9 +98,16 @@ class WorkspaceKeys:
     stem: str
     meta: str
     gone: str
-    ops: str
     created: str
     expiring: str
+
+    def operation(self, name: str) -> str:
+        """The result of one write."""
+        return f"{self.stem}op:{name}"
+
+    def retired(self, generation: str) -> str:
+        """The state in which a generation was replaced."""
+        return f"{self.stem}retired:{generation}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,7 +163,6 @@ def _workspace_keys(keys: Keys, at: Address) -> WorkspaceKeys:
         stem=stem,
         meta=stem + "meta",
         gone=stem + "gone",
-        ops=stem + "ops",
         created=keys.created(at.space),
         expiring=keys.expiring(at.space),
     )

@@ -32,6 +32,7 @@ META_FIELDS = (
     "codec",
     "created",
     "accessed",
+    "edits",
     "nonfinite",
     "limits",
     "type",
@@ -89,7 +90,8 @@ TOUCH = Script("touch", prelude="writing")
 COMMIT = Script("commit", prelude="writing")
 MUTATE = Script("mutate", prelude="writing")
 DROP = Script("drop", prelude="writing")
-LIST = Script("list")
+ALIVE = Script("alive")
+READ_ON = Script("read_on", prelude="reading")
 SWEEP = Script("sweep", prelude="writing")
 REGISTER_SESSION = Script("register_session", prelude="writing")
 
@@ -140,7 +142,6 @@ def commit(at: WorkspaceKeys, operation: str, what: Commit) -> ScriptCall:
     rule_type, producers = what.rule or (b"", ())
     pairs = [item for pair in what.fields.items() for item in pair]
     args = [
-        operation,
         at.base,
         at.part,
         what.generation,
@@ -155,7 +156,7 @@ def commit(at: WorkspaceKeys, operation: str, what: Commit) -> ScriptCall:
         *producers,
         *pairs,
     ]
-    return ScriptCall(COMMIT, [at.meta, at.gone, at.ops, at.created, at.expiring], args)
+    return ScriptCall(COMMIT, [at.meta, at.gone, at.operation(operation), at.created, at.expiring], args)
 
 
 def read(at: WorkspaceKeys, first: int, end: int | None, *, most_parts: int) -> ScriptCall:
@@ -183,29 +184,43 @@ def mutate(
     non_finite: int,
 ) -> ScriptCall:
     """Changes rows. `change` is a word and its arguments as in mutate.lua. Reply: lines as there."""
-    return ScriptCall(
-        MUTATE, (at.meta, at.ops), [operation, at.stem, expected_version or "", codec, non_finite, *change]
-    )
+    args = [expected_version or "", codec, non_finite, *change]
+    return ScriptCall(MUTATE, (at.meta, at.operation(operation)), args)
 
 
 def drop(at: WorkspaceKeys, operation: str) -> ScriptCall:
-    """Removes a workspace. Reply: b"1" or b"0"."""
-    return ScriptCall(DROP, [at.meta, at.gone, at.ops, at.created, at.expiring], [operation, at.base, at.part])
+    """Removes a workspace. Reply: two words, 1 or 0, and how many workspaces the space still has."""
+    keys = [at.meta, at.gone, at.operation(operation), at.created, at.expiring]
+    return ScriptCall(DROP, keys, [at.base, at.part])
 
 
-def list_page(created: str, base: str, offset: int, many: int, type_json: bytes) -> ScriptCall:
-    """Lists workspaces of a space. Reply: [more, part, time in µs, …]."""
-    return ScriptCall(LIST, [created], [base, offset, many, type_json])
+def read_on(
+    at: WorkspaceKeys, kind: str, generation: str, edits: int, first: int, last: int, *, most_bytes: int
+) -> ScriptCall:
+    """Reads parts first to last of a generation. Reply: [1, items, values], or [0] when it changed or is gone."""
+    parts = part_keys(at, kind, generation)
+    args = [generation, edits, parts[0], parts[1] if kind == "fields" else "", first, last, most_bytes]
+    return ScriptCall(READ_ON, (at.meta,), args)
 
 
-def sweep_page(created: str, expiring: str, base: str, offset: int, many: int) -> ScriptCall:
-    """Takes gone workspaces out of the registry. Reply: [next offset or -1, part, …]."""
-    return ScriptCall(SWEEP, [created, expiring], [base, offset, many])
+def alive(created: str, base: str, type_document: bytes, parts: Sequence[bytes]) -> ScriptCall:
+    """Tells which workspaces are live and of a type. Reply: positions among the parts."""
+    return ScriptCall(ALIVE, (created,), [base, type_document, *parts])
+
+
+def sweep(created: str, expiring: str, base: str, parts: Sequence[bytes]) -> ScriptCall:
+    """Takes gone workspaces out of the registry. Reply: [how many are left, part, …]."""
+    return ScriptCall(SWEEP, (created, expiring), [base, *parts])
 
 
 def register_session(sessions: str, space: str, expires_ms: int | None) -> ScriptCall:
     """Notes that a space exists until then at least."""
-    return ScriptCall(REGISTER_SESSION, [sessions], [space, "inf" if expires_ms is None else expires_ms])
+    return ScriptCall(REGISTER_SESSION, (sessions,), [space, "inf" if expires_ms is None else expires_ms, "GT"])
+
+
+def let_session_go(sessions: str, space: str, expires_ms: int) -> ScriptCall:
+    """Notes that a space has become empty: it is forgotten a day after the given time, unless it is used again."""
+    return ScriptCall(REGISTER_SESSION, (sessions,), [space, expires_ms, "XX"])
 
 
 def touch(at: WorkspaceKeys) -> ScriptCall:

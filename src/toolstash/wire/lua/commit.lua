@@ -1,23 +1,23 @@
 -- Publishes a generation in one step: checks the replace rule, points meta at it, sets every expiry, retires the old one.
--- KEYS: meta, gone, ops, created, expiring.
--- ARGV: operation, base, part, generation, kind, parts, ttl ms or '', tombstone, max workspaces or '', max bytes or '',
+-- KEYS: meta, gone, operation, created, expiring.
+-- ARGV: base, part, generation, kind, parts, ttl ms or '', tombstone, max workspaces or '', max bytes or '',
 --       rule type or '', number of allowed producers, the producers, then pairs for meta.
 -- Returns lines: "ok", time in µs, dropped parts… | "conflict", type, producer | "torn" | "quota".
-local meta, gone, ops, created, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
-local operation, base, part, generation, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
-local parts, ttl, tombstone = tonumber(ARGV[6]), tonumber(ARGV[7]), ARGV[8]
-local max_workspaces, max_bytes = tonumber(ARGV[9]), tonumber(ARGV[10])
-local rule_type, producers = ARGV[11], tonumber(ARGV[12])
+local meta, gone, operation, created, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
+local base, part, generation, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local parts, ttl, tombstone = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
+local max_workspaces, max_bytes = tonumber(ARGV[8]), tonumber(ARGV[9])
+local rule_type, producers = ARGV[10], tonumber(ARGV[11])
 local stem = base .. part .. ':'
 local new_keys = part_keys(stem, kind, generation)
 
-local earlier = recall(ops, operation)
+local earlier = redis.call('GET', operation)
 if earlier then
   return earlier
 end
 
 local fields = {}
-for position = 13 + producers, #ARGV do
+for position = 12 + producers, #ARGV do
   fields[#fields + 1] = ARGV[position]
 end
 local bytes = 0
@@ -31,7 +31,7 @@ local function allowed(old_type, old_producer)
   if rule_type == '' then
     return true
   end
-  for position = 13, 12 + producers do
+  for position = 12, 11 + producers do
     if ARGV[position] == old_producer then
       return old_type == rule_type
     end
@@ -39,7 +39,7 @@ local function allowed(old_type, old_producer)
   return false
 end
 
-local old = redis.call('HMGET', meta, 'gen', 'kind', 'type', 'producer')
+local old = redis.call('HMGET', meta, 'gen', 'kind', 'type', 'producer', 'edits')
 if old[1] and not allowed(old[3], old[4]) then
   redis.call('UNLINK', unpack(new_keys))
   return 'conflict\n' .. old[3] .. '\n' .. old[4]
@@ -80,7 +80,7 @@ end
 local now = now_us()
 local expires = ttl and math.floor(now / 1000) + ttl
 redis.call('UNLINK', meta)
-redis.call('HSET', meta, 'gen', generation, 'kind', kind, 'parts', parts, 'rev', 0,
+redis.call('HSET', meta, 'gen', generation, 'kind', kind, 'parts', parts, 'rev', 0, 'edits', 0,
   'created', integer(now), 'accessed', integer(now), unpack(fields))
 new_keys[#new_keys + 1] = meta
 for _, key in ipairs(new_keys) do
@@ -102,7 +102,9 @@ for _, other in ipairs(redis.call('ZRANGEBYSCORE', expiring, '-inf', integer(now
   redis.call('ZREM', expiring, other)
 end
 expire_registry(created, expiring)
+-- Whoever is reading the old generation may finish: the note says in which state it was retired.
 if old[1] and old[1] ~= generation then
+  redis.call('SET', stem .. 'retired:' .. old[1], old[5], 'PX', RETIRED_MS)
   for _, key in ipairs(part_keys(stem, old[2], old[1])) do
     local left = redis.call('PTTL', key)
     if left == -1 or left > RETIRED_MS then
@@ -111,4 +113,4 @@ if old[1] and old[1] ~= generation then
   end
 end
 table.insert(dropped, 1, integer(now))
-return remember(ops, operation, 'ok\n' .. table.concat(dropped, '\n'))
+return remember(operation, 'ok\n' .. table.concat(dropped, '\n'))

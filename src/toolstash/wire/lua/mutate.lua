@@ -1,11 +1,12 @@
 -- Changes the rows of a list workspace in place, all of it or nothing.
--- KEYS: meta, ops. ARGV: operation, stem, expected version or '', codec, non-finite numbers, change, arguments…
+-- KEYS: meta, operation. ARGV: expected version or '', codec, non-finite numbers, change, arguments…
 --   append: rows | update: position, row | swap: position, the row as it was read, row | delete: positions
 -- Returns lines: "ok", the fields of meta as read.lua lists them | "missing" | "kind" | "version", it | "range", rows | "changed" | "rows" | "bytes".
-local meta, ops = KEYS[1], KEYS[2]
-local operation, stem, expected, codec, change = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6]
+local DELETED = '\0' -- no row is: rows are JSON
+local meta, operation = KEYS[1], KEYS[2]
+local expected, codec, change = ARGV[1], ARGV[2], ARGV[4]
 
-local earlier = recall(ops, operation)
+local earlier = redis.call('GET', operation)
 if earlier then
   return earlier
 end
@@ -23,7 +24,7 @@ if expected ~= '' and expected ~= version then
 end
 local max_rows, max_bytes = string.match(m[9], '^(%S+) (%S+)$$')
 max_rows, max_bytes = tonumber(max_rows), tonumber(max_bytes)
-local rows = stem .. 'rows:' .. generation
+local rows = string.sub(meta, 1, -5) .. 'rows:' .. generation
 if redis.call('LLEN', rows) ~= count then
   return 'missing'
 end
@@ -42,22 +43,22 @@ end
 
 local plan
 if change == 'append' then
-  for position = 7, #ARGV do
+  for position = 5, #ARGV do
     weigh(ARGV[position], 1)
   end
-  count = count + #ARGV - 6
+  count = count + #ARGV - 4
   plan = function()
-    for start = 7, #ARGV, 4000 do
+    for start = 5, #ARGV, 4000 do
       redis.call('RPUSH', rows, unpack(ARGV, start, math.min(start + 3999, #ARGV)))
     end
   end
 elseif change == 'update' or change == 'swap' then
-  local position = tonumber(ARGV[7])
-  local before = redis.call('LINDEX', rows, position)
-  if position < 0 or not before then
+  local position = tonumber(ARGV[5])
+  if position < 0 or position >= count then
     return 'range\n' .. count
   end
-  if change == 'swap' and before ~= ARGV[8] then
+  local before = redis.call('LINDEX', rows, position)
+  if change == 'swap' and before ~= ARGV[6] then
     return 'changed'
   end
   weigh(before, -1)
@@ -67,7 +68,7 @@ elseif change == 'update' or change == 'swap' then
   end
 else
   local seen, removed = {}, {}
-  for position = 7, #ARGV do
+  for position = 5, #ARGV do
     local index = tonumber(ARGV[position])
     if index < 0 or index >= count then
       return 'range\n' .. count
@@ -80,9 +81,9 @@ else
   end
   plan = function()
     for _, index in ipairs(removed) do
-      redis.call('LSET', rows, index, operation)
+      redis.call('LSET', rows, index, DELETED)
     end
-    redis.call('LREM', rows, 0, operation)
+    redis.call('LREM', rows, 0, DELETED)
   end
   count = count - #removed
 end
@@ -104,6 +105,9 @@ redis.call('HSET', meta, 'rev', revision, 'count', count, 'parts', count, 'bytes
 if codec == 'json' then
   redis.call('HSET', meta, 'codec', 'json')
 end
-redis.call('HINCRBY', meta, 'nonfinite', ARGV[5])
+redis.call('HINCRBY', meta, 'nonfinite', ARGV[3])
+if change ~= 'append' then
+  redis.call('HINCRBY', meta, 'edits', 1)
+end
 local after = redis.call('HMGET', meta, $META_FIELDS)
-return remember(ops, operation, 'ok\n' .. table.concat(after, '\n'))
+return remember(operation, 'ok\n' .. table.concat(after, '\n'))

@@ -28,14 +28,6 @@ local items
 if (last - first + 1) * largest <= budget then
   items = redis.call('LRANGE', list, first, last)
 else
-  local step, used = math.max(1, math.min(100, math.floor(budget / largest))), 0
-  items = {}
-  while first <= last and used < budget do
-    for _, item in ipairs(redis.call('LRANGE', list, first, math.min(first + step - 1, last))) do
-      items[#items + 1] = item
-      used = used + (kind == 'fields' and largest or #item)
-    end
-    first = first + step
-  end
+  items = take(list, first, last, budget)
 end
 return { 1, m, items, kind == 'fields' and ARGV[5] ~= 'names' and values_of(hash, items) or {} }

@@ -27,3 +27,16 @@ local function values_of(hash, names)
   end
   return values
 end
+
+-- Parts first to last of a list, in steps, until they weigh as much as the bound; at least one step.
+local function take(list, first, last, budget)
+  local items, used = {}, 0
+  while first <= last and used < budget do
+    for _, item in ipairs(redis.call('LRANGE', list, first, math.min(first + 15, last))) do
+      items[#items + 1] = item
+      used = used + #item
+    end
+    first = first + 16
+  end
+  return items
+end

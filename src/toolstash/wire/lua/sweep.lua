@@ -1,20 +1,16 @@
--- Takes workspaces that are gone out of a space's registry. KEYS: created, expiring. ARGV: base, offset, how many.
--- Returns {next offset or -1, part, …}: the ones that were taken out.
-local base, offset, many = ARGV[1], tonumber(ARGV[2]), tonumber(ARGV[3])
-local members = redis.call('ZRANGE', KEYS[1], offset, offset + many - 1)
-local swept = { #members == many and offset + many or -1 }
-for _, part in ipairs(members) do
-  if redis.call('EXISTS', base .. part .. ':meta') == 0 then
-    redis.call('ZREM', KEYS[1], part)
+-- Takes those of some workspaces that are gone out of a space's registry. KEYS: created, expiring. ARGV: base, parts…
+-- Returns how many the space still has, and the parts that were taken out.
+local swept = { 0 }
+for position = 2, #ARGV do
+  local part = ARGV[position]
+  if redis.call('EXISTS', ARGV[1] .. part .. ':meta') == 0 and redis.call('ZREM', KEYS[1], part) == 1 then
     redis.call('ZREM', KEYS[2], part)
-    if redis.call('PTTL', base .. part .. ':gone') == -1 then
-      redis.call('PEXPIRE', base .. part .. ':gone', GONE_MS)
+    if redis.call('PTTL', ARGV[1] .. part .. ':gone') == -1 then
+      redis.call('PEXPIRE', ARGV[1] .. part .. ':gone', GONE_MS)
     end
     swept[#swept + 1] = part
   end
 end
-if swept[1] > 0 then
-  swept[1] = swept[1] - (#swept - 1)
-end
+swept[1] = redis.call('ZCARD', KEYS[1])
 expire_registry(KEYS[1], KEYS[2])
 return swept

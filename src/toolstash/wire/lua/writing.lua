@@ -1,5 +1,4 @@
 -- Shared by the scripts that write: time, numbers, the parts of a workspace, and the memory of recent operations.
-local OPS_KEPT = 8
 local OPS_MS, GONE_MS, RETIRED_MS = $OPS_MS, $GONE_MS, $RETIRED_MS
 
 local function integer(number)
@@ -18,20 +17,9 @@ local function part_keys(stem, kind, generation)
   return { stem .. (kind == 'text' and 'text:' or 'rows:') .. generation }
 end
 
-local function recall(ops, operation)
-  local mark = operation .. '\n'
-  for _, entry in ipairs(redis.call('LRANGE', ops, 0, -1)) do
-    if string.sub(entry, 1, #mark) == mark then
-      return string.sub(entry, #mark + 1)
-    end
-  end
-  return nil
-end
-
-local function remember(ops, operation, result)
-  redis.call('LPUSH', ops, operation .. '\n' .. result)
-  redis.call('LTRIM', ops, 0, OPS_KEPT - 1)
-  redis.call('PEXPIRE', ops, OPS_MS)
+-- Each write has a key of its own that holds its result for longer than its caller goes on trying.
+local function remember(operation, result)
+  redis.call('SET', operation, result, 'PX', OPS_MS)
   return result
 end
 
