@@ -1,9 +1,10 @@
-r"""Reads a dotted path in a JSON value: `author.name`, `tags.0`, and `dot\.key` for a key with a dot in it."""
+r"""Reads a dotted path in a JSON value: `author.name`, `tags.0`, `labels.name`, and `dot\.key` for a key with a dot."""
 
 from __future__ import annotations
 
 import re
-from typing import Any, Final
+from collections.abc import Iterator, Sequence
+from typing import Any, Final, cast
 
 
 class _Missing:
@@ -42,12 +43,19 @@ def read_path(value: Any, path: str) -> Any:
     return read_segments(value, split_path(path))
 
 
-def read_segments(value: Any, segments: list[str]) -> Any:
-    """The value reached by following `segments` through dicts and list positions, or `MISSING`."""
-    for segment in segments:
+def read_segments(value: Any, segments: Sequence[str]) -> Any:
+    """The value reached by following `segments` through dicts and lists, or `MISSING`.
+
+    A number takes that position of a list; any other segment is looked up in each object of the list, and the result
+    is the list of what was found.
+    """
+    for place, segment in enumerate(segments):
         if isinstance(value, dict):
             value = value.get(segment, MISSING)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        elif isinstance(value, list) and segment.isascii() and segment.isdigit():
+        elif isinstance(value, list):
+            if not (segment.isascii() and segment.isdigit()):
+                found = list(_in_each(cast(list[Any], value), segments[place:]))
+                return found or MISSING
             position = int(segment) if len(segment) < 12 else len(value)  # pyright: ignore[reportUnknownArgumentType]
             value = value[position] if position < len(value) else MISSING  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
         else:
@@ -55,6 +63,21 @@ def read_segments(value: Any, segments: list[str]) -> Any:
         if value is MISSING:
             return MISSING
     return value  # pyright: ignore[reportUnknownVariableType]
+
+
+def _in_each(elements: list[Any], segments: Sequence[str]) -> Iterator[Any]:
+    """What the objects of a list hold there. Lists on the way are walked as well; a list at the end is one value."""
+    for element in elements:
+        if not isinstance(element, dict):
+            continue
+        inner = cast(dict[str, Any], element).get(segments[0], MISSING)
+        rest = segments[1:]
+        if rest and isinstance(inner, list) and not (rest[0].isascii() and rest[0].isdigit()):
+            yield from _in_each(cast(list[Any], inner), rest)
+        elif inner is not MISSING:
+            deeper = read_segments(inner, rest)
+            if deeper is not MISSING:
+                yield deeper
 
 
 def escape_key(key: str) -> str:

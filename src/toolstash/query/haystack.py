@@ -1,0 +1,113 @@
+"""The text of many rows, folded once and scanned for terms without decoding a row.
+
+The text of a row is its JSON: values are told from keys by the colon behind a key's closing quote, and a match that
+the JSON itself could have made (a comma, `true`) is checked against the row's values.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, pairwise
+from typing import Any, cast
+
+import orjson
+
+from toolstash.query.terms import Term
+
+ROWS_IN_SLICE = 2_000
+_ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
+
+
+@dataclass(frozen=True, slots=True)
+class _Slice:
+    """Some rows in one folded text, a line each. `starts` holds where each begins, and the end."""
+
+    first: int
+    text: str
+    starts: Sequence[int]
+
+
+class Haystack:
+    """The folded text of rows.
+
+    Args:
+        documents: The JSON of each row, without escapes beyond ASCII.
+        decode: Makes a row's value of its document.
+        fold: How texts are made comparable with terms.
+    """
+
+    def __init__(self, documents: Sequence[bytes], decode: Callable[[bytes], Any], fold: Callable[[str], str]) -> None:
+        self._documents = documents
+        self._decode = decode
+        self._fold = fold
+        self._slices = [self._slice(first) for first in range(0, len(documents), ROWS_IN_SLICE)]
+        self.lengths = [after - before for part in self._slices for before, after in pairwise(part.starts)]
+        """How long each row is, in characters."""
+        self.bytes = sum(part.text.__sizeof__() + 16 * len(part.starts) for part in self._slices)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def count(self, term: Term) -> dict[int, int]:
+        """How often the term stands in which rows' values."""
+        counts: dict[int, int] = {}
+        for part in self._slices:
+            if term.needle in part.text:
+                _count_in(part, term, counts)
+        if term.proves:
+            return counts
+        checked = ((row, sum(1 for text in self.values(row) for _ in term.matches(text))) for row in counts)
+        return {row: times for row, times in checked if times}
+
+    def values(self, row: int) -> Iterator[str]:
+        """The folded texts and numbers of a row."""
+        return (self._fold(text) for text in texts_of(self._decode(self._documents[row])))
+
+    def _slice(self, first: int) -> _Slice:
+        documents = self._documents[first : first + ROWS_IN_SLICE]
+        text = b"\n".join(documents).decode("utf-8", "surrogatepass")
+        if "\\" in text:
+            text = _ESCAPE.sub(" ", text)
+        text = self._fold(text)
+        if len(documents) == 1:
+            return _Slice(first, text, (0, len(text) + 1))
+        return _Slice(first, text, [0, *accumulate(len(line) + 1 for line in text.split("\n"))])
+
+
+def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
+    """Counts the matches in values, row by row. What is looked up on the way only moves forward."""
+    text, starts = part.text, part.starts
+    quote = row_end = -1
+    row = 0
+    is_key = False
+    for match in term.matches(text):
+        end = match.end()
+        if quote < end:
+            quote = text.find('"', end)
+            if quote < 0:
+                quote = len(text)
+            is_key = text[quote + 1 : quote + 2] == ":"
+        if is_key:
+            continue
+        if end >= row_end:
+            place = bisect_right(starts, match.start()) - 1
+            row, row_end = part.first + place, starts[place + 1]
+        counts[row] = counts.get(row, 0) + 1
+
+
+def texts_of(value: Any) -> Iterator[str]:
+    """The texts and numbers in a JSON value, in their order; keys, booleans and nulls are none."""
+    waiting = [value]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict):
+            waiting += reversed(cast(dict[str, Any], value).values())
+        elif isinstance(value, list):
+            waiting += reversed(cast(list[Any], value))
+        elif value is not None and not isinstance(value, bool):
+            yield str(value) if isinstance(value, int) else orjson.dumps(value).decode()

@@ -1,0 +1,135 @@
+"""Pipelines: steps compiled once, run over a table in a plain loop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import Any, cast
+
+from toolstash.errors import InvalidArgumentError, PipelineError
+from toolstash.query.steps import OPERATIONS, State, Step, first_of_sorted
+from toolstash.query.table import Table
+
+MOST_STEPS = 100
+EXAMPLE = [{"filter": {"year": {"$gte": 2020}}}, {"sort": {"field": "year", "order": "desc"}}, {"limit": 10}]
+
+
+@dataclass(frozen=True, slots=True)
+class Pipeline:
+    """Steps that are right in form, each with its place and name for what goes wrong while they run."""
+
+    steps: Sequence[tuple[int, str, Step]]
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """The stretch of rows that the first steps take; None where they want more than a stretch with an end."""
+        start, stop, _ = self._leading()
+        return None if stop is None else (start, stop)
+
+    def after_window(self) -> Pipeline:
+        """The steps behind those that `window` stands for."""
+        return Pipeline(self.steps[self._leading()[2] :])
+
+    def _leading(self) -> tuple[int, int | None, int]:
+        start, stop = 0, None
+        for done, (_, _, step) in enumerate(self.steps):
+            if step.window is None:
+                return start, stop, done
+            first, end = step.window
+            ends = [bound for bound in (stop, None if end is None else start + end) if bound is not None]
+            start, stop = start + first, min(ends, default=None)
+        return start, stop, len(self.steps)
+
+    @property
+    def paths(self) -> list[str]:
+        """The columns of the stored rows that the steps read."""
+        paths: list[str] = []
+        for _, _, step in self.steps:
+            paths += step.paths
+            if step.makes_rows:
+                break
+        return list(dict.fromkeys(paths))
+
+    def run(self, table: Table) -> State:
+        """Takes all rows of the table through the steps.
+
+        Raises:
+            PipelineError: A step cannot go on; names it.
+        """
+        table.prepare(self.paths)
+        state = State(table, range(len(table)))
+        for place, name, step in self.steps:
+            try:
+                state = step.run(state)
+            except InvalidArgumentError as error:
+                raise _in_step(place, name, error) from error
+        return state
+
+
+def compile_pipeline(steps: Any, *, allow_regex: bool = False) -> Pipeline:
+    """A pipeline from its JSON form, a list of objects with one key each.
+
+    Raises:
+        PipelineError: Malformed, or more than 100 steps; names the step, what is wrong, and a right example.
+    """
+    listed = cast(list[Any], steps) if isinstance(steps, list) else [steps]
+    if len(listed) > MOST_STEPS:
+        raise PipelineError(
+            f"The pipeline has {len(listed):,} steps; at most {MOST_STEPS}.",
+            suggested_action="Use fewer steps: one filter can hold many conditions.",
+        )
+    compiled = [_compile(place, step, allow_regex) for place, step in enumerate(listed)]
+    for place, name, _ in compiled[:-1]:
+        if name == "count":
+            raise _in_step(place, name, InvalidArgumentError("count gives a number, so it must be the last step."))
+    return Pipeline(_joined(compiled))
+
+
+def _compile(place: int, spec: Any, allow_regex: bool) -> tuple[int, str, Step]:
+    if not isinstance(spec, dict) or len(cast(dict[str, Any], spec)) != 1:
+        raise PipelineError(
+            f"Step {place} is no object with one key.",
+            step=place,
+            example=EXAMPLE,
+            suggested_action="Write each operation as a step of its own.",
+        )
+    ((name, params),) = cast(dict[str, Any], spec).items()
+    build = OPERATIONS.get(name)
+    if build is None:
+        near = get_close_matches(name.lstrip("$").lower(), OPERATIONS, 1)
+        raise PipelineError(
+            f"Step {place}: unknown operation '{name:.60}'.",
+            step=place,
+            available_operations=list(OPERATIONS),
+            example=EXAMPLE,
+            suggested_action=f"Did you mean '{near[0]}'?" if near else "Use one of available_operations.",
+        )
+    try:
+        return place, name, build(params, allow_regex)
+    except InvalidArgumentError as error:
+        raise _in_step(place, name, error) from error
+
+
+def _in_step(place: int, name: str, error: InvalidArgumentError) -> PipelineError:
+    details = {key: value for key, value in error.details.items() if key != "argument"}
+    return PipelineError(
+        f"Step {place} ({name}): {error.message}",
+        suggested_action=error.suggested_action if error.suggested_action != error.default_action else _ACTION,
+        **{"step": place} | details,
+    )
+
+
+_ACTION = "Correct the step and call the tool again."
+
+
+def _joined(steps: Sequence[tuple[int, str, Step]]) -> list[tuple[int, str, Step]]:
+    """The steps, with a sort by one field and the limit behind it made one."""
+    joined: list[tuple[int, str, Step]] = []
+    for place, name, step in steps:
+        before = joined[-1][2].order if joined else None
+        if before is not None and name == "limit" and step.window is not None:
+            joined[-1] = (joined[-1][0], joined[-1][1], first_of_sorted(before, step.window))
+        else:
+            joined.append((place, name, step))
+    return joined

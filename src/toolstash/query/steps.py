@@ -1,0 +1,262 @@
+"""The operations of a pipeline. Each builder checks its parameters and gives a step; docs/queries.md has the table."""
+
+from __future__ import annotations
+
+import heapq
+import random
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+from toolstash.errors import InvalidArgumentError
+from toolstash.query.conditions import compile_condition, type_hint
+from toolstash.query.grouping import Grouping, compile_grouping
+from toolstash.query.order import first_positions, sort_positions
+from toolstash.query.parameters import known_keys, list_of_fields, one_field, whole_number
+from toolstash.query.search import search
+from toolstash.query.table import ExcludedTable, FlatTable, RowsTable, SelectedTable, Table
+from toolstash.query.terms import parse_query
+from toolstash.query.values import equality_key
+
+MOST_FLAT_ROWS = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """Where a pipeline stands: rows of a table, in an order. `count` is set once rows have been counted.
+
+    Attributes:
+        skipped: For each metric how many rows it passed over.
+        hint: Why a filter may have found nothing.
+    """
+
+    table: Table
+    positions: Sequence[int]
+    count: int | None = None
+    skipped: Mapping[str, int] | None = None
+    hint: str | None = None
+
+    def at(self, positions: Sequence[int]) -> State:
+        """The same table with other rows of it."""
+        return replace(self, positions=positions)
+
+    def of(self, table: Table) -> State:
+        """All rows of another table."""
+        return replace(self, table=table, positions=range(len(table)))
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One operation, ready to run.
+
+    Attributes:
+        paths: The columns that it reads.
+        window: For a step that takes a stretch of the rows: its first row and the one after its last (None: no end).
+        makes_rows: Whether the rows after it are others than those before.
+        order: For a sort by one field: that field, and whether it descends.
+    """
+
+    run: Callable[[State], State]
+    paths: tuple[str, ...] = ()
+    window: tuple[int, int | None] | None = None
+    makes_rows: bool = False
+    order: tuple[str, bool] | None = None
+
+
+def filter_step(params: Any, allow_regex: bool) -> Step:
+    condition = compile_condition(params, allow_regex=allow_regex)
+    paths = tuple(leaf.path for leaf in condition.leaves())
+
+    def run(state: State) -> State:
+        column = state.table.column
+        positions = condition.select(column, state.positions)
+        hint = None if positions or not state.positions else type_hint(condition, column, state.positions)
+        return replace(state, positions=positions, hint=hint or state.hint)
+
+    return Step(run, paths)
+
+
+def search_step(params: Any, _: bool) -> Step:
+    given = {"query": params} if isinstance(params, str) else params
+    known_keys("search", given, ("query", "fields", "case_sensitive"), {"query": "neural networks"})
+    text, case_sensitive = given.get("query"), given.get("case_sensitive", False)
+    if not isinstance(text, str) or not isinstance(case_sensitive, bool):
+        raise InvalidArgumentError("search takes words.", example={"search": {"query": "neural networks"}})
+    query = parse_query(text, case_sensitive=case_sensitive)
+    fields = None if given.get("fields") is None else list_of_fields("search", given["fields"])
+
+    def run(state: State) -> State:
+        haystack = state.table.haystack(fields, case_sensitive=case_sensitive)
+        within = None if len(state.positions) == len(state.table) else set(state.positions)
+        return state.at([position for position, _ in search(haystack, query, within).best()])
+
+    return Step(run, tuple(fields or ()))
+
+
+def sort_step(params: Any, _: bool) -> Step:
+    listed = cast(list[Any], params) if isinstance(params, list) else [params]
+    if not listed:
+        raise InvalidArgumentError("sort names no field.", example={"sort": {"field": "year", "order": "desc"}})
+    orders = [_order(entry) for entry in listed]
+
+    def run(state: State) -> State:
+        positions = state.positions
+        for path, descending in reversed(orders):
+            positions = sort_positions(state.table.column(path), positions, descending=descending)
+        return state.at(positions)
+
+    return Step(run, tuple(path for path, _ in orders), order=orders[0] if len(orders) == 1 else None)
+
+
+def _order(entry: Any) -> tuple[str, bool]:
+    example = {"field": "year", "order": "desc"}
+    given = {"field": entry} if isinstance(entry, str) else entry
+    known_keys("sort", given, ("field", "order"), example)
+    order = given.get("order", "asc")
+    if not isinstance(order, str) or order.lower() not in ("asc", "desc"):
+        raise InvalidArgumentError(f"order is 'asc' or 'desc', not {order!r:.60}.", example={"sort": example})
+    return one_field("sort", given.get("field")), order.lower() == "desc"
+
+
+def first_of_sorted(order: tuple[str, bool], window: tuple[int, int | None]) -> Step:
+    """A sort and the limit behind it in one, which need not put all rows in order."""
+    path, descending = order
+    count = cast(int, window[1])
+
+    def run(state: State) -> State:
+        column = state.table.column(path)
+        return state.at(first_positions(column, state.positions, count, descending=descending))
+
+    return Step(run, (path,))
+
+
+def select_step(params: Any, _: bool) -> Step:
+    paths = list_of_fields("select", params)
+    return Step(
+        lambda state: state.of(SelectedTable(state.table, state.positions, paths)), tuple(paths), makes_rows=True
+    )
+
+
+def exclude_step(params: Any, _: bool) -> Step:
+    paths = list_of_fields("exclude", params)
+    return Step(lambda state: state.of(ExcludedTable(state.table, state.positions, paths)), makes_rows=True)
+
+
+def limit_step(params: Any, _: bool) -> Step:
+    return _window_step(0, whole_number("limit", params, {"limit": 10}))
+
+
+def skip_step(params: Any, _: bool) -> Step:
+    return _window_step(whole_number("skip", params, {"skip": 5}), None)
+
+
+def slice_step(params: Any, _: bool) -> Step:
+    example = {"slice": [5, 15]}
+    if not isinstance(params, list) or len(cast(list[Any], params)) != 2:
+        raise InvalidArgumentError("slice takes [start, end].", example=example)
+    start, end = cast(list[Any], params)
+    return _window_step(whole_number("slice", start, example), whole_number("slice", end, example))
+
+
+def _window_step(start: int, stop: int | None) -> Step:
+    return Step(lambda state: state.at(state.positions[start:stop]), window=(start, stop))
+
+
+def sample_step(params: Any, _: bool) -> Step:
+    given: Any = cast(Any, params) if isinstance(params, dict) else {"n": params}
+    example = {"sample": {"n": 10, "seed": 7}}
+    known_keys("sample", given, ("n", "seed"), example["sample"])
+    count = whole_number("sample", given.get("n", 10), example)
+    seed = given.get("seed")
+    if seed is not None and (isinstance(seed, bool) or not isinstance(seed, (int, str))):
+        raise InvalidArgumentError(f"seed is a whole number or a text, not {seed!r:.60}.", example=example)
+
+    def run(state: State) -> State:
+        draw = random.Random(seed).random  # the one sequence that Python promises to keep the same for a seed
+        lots = [(draw(), place) for place in range(len(state.positions))]
+        places = sorted(place for _, place in heapq.nsmallest(count, lots))
+        return state.at([state.positions[place] for place in places])
+
+    return Step(run)
+
+
+def unique_step(params: Any, _: bool) -> Step:
+    path = one_field("unique", params)
+
+    def run(state: State) -> State:
+        values = state.table.column(path)
+        first: dict[Any, int] = {}
+        for position in state.positions:
+            first.setdefault(equality_key(values[position]), position)
+        return state.at(list(first.values()))
+
+    return Step(run, (path,))
+
+
+def flatten_step(params: Any, _: bool) -> Step:
+    path = one_field("flatten", params)
+
+    def run(state: State) -> State:
+        column = state.table.column(path)
+        origins: list[int] = []
+        values: list[Any] = []
+        for position in state.positions:
+            value = column[position]
+            if value.__class__ is list:
+                elements = value or [None]
+                values += elements
+                origins += [position] * len(elements)
+                if len(values) > MOST_FLAT_ROWS:
+                    raise _too_many_rows()
+            else:
+                values.append(value)
+                origins.append(position)
+        return state.of(FlatTable(state.table, origins, path, values))
+
+    return Step(run, (path,), makes_rows=True)
+
+
+def _too_many_rows() -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"flatten would make more than {MOST_FLAT_ROWS:,} rows.",
+        suggested_action="Filter or limit the rows in a step before it.",
+    )
+
+
+def group_by_step(params: Any, _: bool) -> Step:
+    return grouping_step(compile_grouping(params))
+
+
+def grouping_step(grouping: Grouping) -> Step:
+    """A step of a grouping that has been compiled."""
+
+    def run(state: State) -> State:
+        rows, skipped = grouping.group(state.table, state.positions)
+        merged = dict(state.skipped or {})
+        for name, count in skipped.items():
+            merged[name] = merged.get(name, 0) + count
+        return replace(state.of(RowsTable(rows)), skipped=merged)
+
+    return Step(run, grouping.paths, makes_rows=True)
+
+
+def count_step(_: Any, __: bool) -> Step:
+    return Step(lambda state: replace(state, count=len(state.positions)))
+
+
+OPERATIONS: dict[str, Callable[[Any, bool], Step]] = {
+    "filter": filter_step,
+    "search": search_step,
+    "sort": sort_step,
+    "select": select_step,
+    "exclude": exclude_step,
+    "limit": limit_step,
+    "skip": skip_step,
+    "slice": slice_step,
+    "sample": sample_step,
+    "unique": unique_step,
+    "flatten": flatten_step,
+    "group_by": group_by_step,
+    "count": count_step,
+}
+"""Operation → what builds its step from the parameters and whether `$regex` is allowed."""

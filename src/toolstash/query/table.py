@@ -1,0 +1,237 @@
+"""Rows as columns. Questions are asked of columns; rows are put together only where one is shown.
+
+A step that changes what rows look like (select, exclude, flatten) gives a table that knows its parent and from which
+row of it each of its own rows comes: nothing is copied until a row is asked for.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, cast
+
+import orjson
+
+from toolstash.fieldpath import MISSING, read_path, read_segments, split_path
+from toolstash.query.haystack import Haystack
+from toolstash.query.values import as_json
+from toolstash.query.words import fold
+
+
+class Table(ABC):
+    """Rows, numbered from 0 on. What it gives out is shared: nobody changes it."""
+
+    def __init__(self) -> None:
+        self._columns: dict[str, Sequence[Any]] = {}
+        self._haystacks: dict[tuple[tuple[str, ...] | None, bool], Haystack] = {}
+
+    @abstractmethod
+    def __len__(self) -> int: ...
+
+    @abstractmethod
+    def rows_at(self, positions: Sequence[int]) -> list[Any]:
+        """The rows at these positions, in this order."""
+
+    @abstractmethod
+    def make_column(self, path: str) -> Sequence[Any]:
+        """The values of a field in all rows, `MISSING` where a row has none."""
+
+    def column(self, path: str) -> Sequence[Any]:
+        """`make_column`, made once."""
+        column = self._columns.get(path)
+        if column is None:
+            column = self._columns[path] = self.make_column(path)
+        return column
+
+    def prepare(self, paths: Iterable[str]) -> None:  # noqa: B027 - most tables make columns one by one
+        """Says which columns will be asked for, for tables that make several in one go."""
+
+    def haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
+        """The text of all rows, or of some fields of them."""
+        key = (None if fields is None else tuple(fields), case_sensitive)
+        if key not in self._haystacks:
+            self._haystacks[key] = self.make_haystack(fields, case_sensitive=case_sensitive)
+        return self._haystacks[key]
+
+    def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
+        """`haystack`, made anew."""
+        if fields is None:
+            values: Iterable[Any] = self.rows_at(range(len(self)))
+        else:
+            columns = [self.column(path) for path in fields]
+            values = ([as_json(value) for value in found] for found in zip(*columns, strict=True))
+        return Haystack([_document(value) for value in values], orjson.loads, folding(case_sensitive))
+
+
+def folding(case_sensitive: bool) -> Callable[[str], str]:
+    """How the texts of a search are made comparable."""
+    return str if case_sensitive else fold
+
+
+def _document(value: Any) -> bytes:
+    try:
+        return orjson.dumps(value)
+    except TypeError:
+        return orjson.dumps(_plain(value))
+
+
+def _plain(value: Any) -> Any:
+    """The value in a form that every JSON library reads: large integers as text, lone surrogates as `?`."""
+    if isinstance(value, str):
+        return value.encode("utf-8", "replace").decode()
+    if isinstance(value, list):
+        return [_plain(inner) for inner in cast(list[Any], value)]
+    if isinstance(value, dict):
+        return {_plain(name): _plain(inner) for name, inner in cast(dict[str, Any], value).items()}
+    return str(value) if isinstance(value, int) and value.bit_length() > 63 else value
+
+
+def field_of(row: Any, path: str) -> Any:
+    """The value of a field; a row that is no object has none."""
+    return read_path(row, path) if row.__class__ is dict else MISSING
+
+
+class RowsTable(Table):
+    """A table of rows that are there already."""
+
+    def __init__(self, rows: Sequence[Any]) -> None:
+        super().__init__()
+        self._rows = rows
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def rows_at(self, positions: Sequence[int]) -> list[Any]:
+        rows = self._rows
+        return [rows[position] for position in positions]
+
+    def make_column(self, path: str) -> Sequence[Any]:
+        return [field_of(row, path) for row in self._rows]
+
+
+class DerivedTable(Table):
+    """A table whose rows are made of another's: row n of `origins[n]`."""
+
+    def __init__(self, parent: Table, origins: Sequence[int]) -> None:
+        super().__init__()
+        self._parent = parent
+        self._origins = origins
+
+    def __len__(self) -> int:
+        return len(self._origins)
+
+    def parents_column(self, path: str) -> list[Any]:
+        """A column of the parent for the rows that this table has."""
+        values = self._parent.column(path)
+        return [values[origin] for origin in self._origins]
+
+    def parents_rows(self, positions: Sequence[int]) -> list[Any]:
+        """The rows of the parent that these rows come from."""
+        return self._parent.rows_at([self._origins[position] for position in positions])
+
+    def make_column(self, path: str) -> Sequence[Any]:
+        return [field_of(row, path) for row in self.rows_at(range(len(self)))]
+
+
+class SelectedTable(DerivedTable):
+    """Only some fields, each under the name that the path gives it."""
+
+    def __init__(self, parent: Table, origins: Sequence[int], paths: Sequence[str]) -> None:
+        super().__init__(parent, origins)
+        self._paths = {name_of(path): path for path in paths}
+
+    def make_column(self, path: str) -> Sequence[Any]:
+        source = self._paths.get(name_of(path))
+        return super().make_column(path) if source is None else self.parents_column(source)
+
+    def rows_at(self, positions: Sequence[int]) -> list[Any]:
+        return [self._selected(row) for row in self.parents_rows(positions)]
+
+    def _selected(self, row: Any) -> Any:
+        if row.__class__ is not dict:
+            return row
+        fields = ((name, read_path(row, path)) for name, path in self._paths.items())
+        return {name: value for name, value in fields if value is not MISSING}
+
+
+class ExcludedTable(DerivedTable):
+    """All but some fields."""
+
+    def __init__(self, parent: Table, origins: Sequence[int], paths: Sequence[str]) -> None:
+        super().__init__(parent, origins)
+        self._paths = paths
+
+    def make_column(self, path: str) -> Sequence[Any]:
+        related = any(_overlap(path, excluded) for excluded in self._paths)
+        return super().make_column(path) if related else self.parents_column(path)
+
+    def rows_at(self, positions: Sequence[int]) -> list[Any]:
+        rows = self.parents_rows(positions)
+        for path in self._paths:
+            rows = [_without(row, path) for row in rows]
+        return rows
+
+
+class FlatTable(DerivedTable):
+    """A row for each element of a field's list; `values` are what the field holds in the rows of this table."""
+
+    def __init__(self, parent: Table, origins: Sequence[int], path: str, values: Sequence[Any]) -> None:
+        super().__init__(parent, origins)
+        self._path = path
+        self._columns[path] = self._values = values
+
+    def make_column(self, path: str) -> Sequence[Any]:
+        return super().make_column(path) if _overlap(path, self._path) else self.parents_column(path)
+
+    def rows_at(self, positions: Sequence[int]) -> list[Any]:
+        values, path = self._values, self._path
+        rows = self.parents_rows(positions)
+        return [_with_field(row, path, values[position]) for row, position in zip(rows, positions, strict=True)]
+
+
+def name_of(path: str) -> str:
+    """What a field is called in a row of its own: its plain name, or the path as it was given."""
+    segments = split_path(path)
+    return segments[0] if len(segments) == 1 else path
+
+
+def _overlap(path: str, other: str) -> bool:
+    """Whether the two could reach into the same top-level field."""
+    return not {path, split_path(path)[0]}.isdisjoint({other, split_path(other)[0]})
+
+
+def _without(row: Any, path: str) -> Any:
+    """The row without a field; parents are copied, never changed."""
+    if row.__class__ is not dict:
+        return row
+    fields = cast(dict[str, Any], row)
+    return _cut_out(fields, [path] if path in fields else split_path(path))
+
+
+def _cut_out(fields: dict[str, Any], segments: list[str]) -> dict[str, Any]:
+    name, rest = segments[0], segments[1:]
+    if not rest:
+        return {key: value for key, value in fields.items() if key != name}
+    inner = fields.get(name)
+    if not isinstance(inner, dict):
+        return fields
+    return fields | {name: _cut_out(cast(dict[str, Any], inner), rest)}
+
+
+def _with_field(row: Any, path: str, value: Any) -> Any:
+    """The row with another value in a field that it has; parents are copied, never changed."""
+    if value is MISSING or row.__class__ is not dict:
+        return row
+    fields = cast(dict[str, Any], row)
+    segments = split_path(path)
+    if path in fields or len(segments) == 1:
+        return fields | {path if path in fields else segments[0]: value}
+    for end in range(1, len(segments)):
+        if not isinstance(read_segments(fields, segments[:end]), dict):
+            return fields | {path: value}  # the way leads through a list, which has no single place for the value
+    return _put_in(fields, segments, value)
+
+
+def _put_in(fields: dict[str, Any], segments: list[str], value: Any) -> dict[str, Any]:
+    name, rest = segments[0], segments[1:]
+    return fields | {name: _put_in(fields[name], rest, value) if rest else value}

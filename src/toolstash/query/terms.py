@@ -1,0 +1,195 @@
+"""What a search query asks for: words, phrases, prefixes and parts of words.
+
+A query is split at spaces; text in double quotes is one phrase. Nothing in it is an operator except a `*` at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Literal
+
+from toolstash.errors import InvalidArgumentError
+from toolstash.query.words import CJK, LETTER, SEPARATOR, WITHOUT_SPACES, fold, shared_start, stem
+
+MOST_QUERY_CHARS = 1_000
+MOST_TERMS = 64
+
+Rung = Literal["word", "prefix", "substring"]
+
+_CHUNK = re.compile(r'"([^"]+)"|(\S+)')
+_PIECE = re.compile(rf"{LETTER}+|[{CJK}]+")
+_CJK_RUN = re.compile(f"[{CJK}]+")
+_UNSPACED = re.compile(f"[{WITHOUT_SPACES}]")
+_PUNCTUATION = "\"'`([{<«“”‘’", "\"'`)]}>»“”‘’.,;:!?…。、！？"
+_LITERALS = frozenset({"true", "false", "null"})
+_STRUCTURE = re.compile(r'[,:{}\[\]"\\\x00-\x1f]')
+
+
+@dataclass(frozen=True, slots=True)
+class Term:
+    """One thing to find in folded text.
+
+    Attributes:
+        needle: A text that is in every match.
+        pattern: A match; the words in it are its groups.
+        stems: What the words must have as stems; empty where there is nothing to check.
+        rung: How it matches.
+        proves: Whether a match in the JSON text of a row is one in its values: the text also holds commas, brackets,
+            true, false and null, which are no values of the kind that is searched.
+    """
+
+    needle: str
+    pattern: re.Pattern[str]
+    stems: tuple[str, ...]
+    rung: Rung
+    proves: bool
+    stem: Callable[[str], str]
+
+    def matches(self, text: str) -> Iterator[re.Match[str]]:
+        """Where the term stands in a text, without overlaps."""
+        if not self.stems:
+            yield from self.pattern.finditer(text)
+            return
+        known: dict[str, bool] = {}
+        for match in self.pattern.finditer(text):
+            words = match.group()
+            accepted = known.get(words)
+            if accepted is None:
+                accepted = known[words] = tuple(map(self.stem, match.groups())) == self.stems
+            if accepted:
+                yield match
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """The terms to try, rung by rung: each rung only where the one before found nothing."""
+
+    rungs: tuple[tuple[Rung, tuple[Term, ...]], ...]
+    case_sensitive: bool
+
+    @property
+    def fold(self) -> Callable[[str], str]:
+        """How texts are made comparable with the terms."""
+        return str if self.case_sensitive else fold
+
+
+def parse_query(query: str, *, case_sensitive: bool = False) -> Query:
+    """Reads a query.
+
+    Raises:
+        InvalidArgumentError: It is empty, or has more than 1,000 characters or 64 words.
+    """
+    if not query.strip():
+        raise InvalidArgumentError(
+            "The query is empty.", argument="query", suggested_action="Pass the words to look for."
+        )
+    if len(query) > MOST_QUERY_CHARS:
+        raise _too_much(f"{len(query):,} characters; at most {MOST_QUERY_CHARS:,}")
+    terms = _Terms(case_sensitive)
+    for phrase, chunk in _CHUNK.findall(query):
+        terms.add_phrase(phrase) if phrase else terms.add_chunk(chunk)
+    return terms.query(query)
+
+
+def _too_much(what: str) -> InvalidArgumentError:
+    return InvalidArgumentError(
+        f"The query has {what} can be searched for at once.",
+        argument="query",
+        suggested_action="Pass only the few words that matter.",
+    )
+
+
+class _Terms:
+    """Collects the terms of one query."""
+
+    def __init__(self, case_sensitive: bool) -> None:
+        self._fold: Callable[[str], str] = str if case_sensitive else fold
+        self._stem: Callable[[str], str] = str if case_sensitive else stem
+        self._first: dict[str, Term] = {}
+        self._prefixes: dict[str, Term] = {}
+        self._parts: dict[str, Term] = {}
+        self._case_sensitive = case_sensitive
+
+    def query(self, text: str) -> Query:
+        """All terms by rung; a query of nothing but signs is looked for as it stands."""
+        if not self._first:
+            self._add(self._substring(self._fold(text.strip())))
+        if len(self._first) > MOST_TERMS:
+            raise _too_much(f"more words than the {MOST_TERMS} that")
+        rungs: list[tuple[Rung, tuple[Term, ...]]] = [("word", tuple(self._first.values()))]
+        if self._prefixes:
+            rungs.append(("prefix", tuple((self._first | self._prefixes).values())))
+        if self._parts:
+            rungs.append(("substring", tuple(self._parts.values())))
+        return Query(tuple(rungs), self._case_sensitive)
+
+    def add_phrase(self, text: str) -> None:
+        """Words in quotes: they must follow each other."""
+        if _UNSPACED.search(text):
+            self._add(self._substring(self._fold(text.strip())))
+        else:
+            self._add_pieces(self._fold(text), text)
+
+    def add_chunk(self, chunk: str) -> None:
+        """What stands between two spaces."""
+        is_prefix = chunk.endswith("*")
+        core = chunk.rstrip("*") if is_prefix else chunk
+        core = self._fold(core.lstrip(_PUNCTUATION[0]).rstrip(_PUNCTUATION[1]))
+        pieces = _PIECE.findall(core)
+        if is_prefix and len(pieces) == 1 and pieces[0] == core and not _CJK_RUN.match(core):
+            self._first[core + "*"] = self._prefix(core)
+        elif not core:
+            return
+        elif not pieces or _UNSPACED.search(core) or (len(pieces) == 1 and len(pieces[0]) < len(core)):
+            self._add(self._substring(core))
+        else:
+            self._add_pieces(core, core)
+
+    def _add_pieces(self, folded: str, shown: str) -> None:
+        pieces = _PIECE.findall(folded)
+        if not pieces:
+            self._add(self._substring(folded.strip()))
+        elif len(pieces) == 1 and len(pieces[0]) == 1 and _CJK_RUN.match(pieces[0]):
+            self._add(self._substring(pieces[0]))
+        else:
+            self._add(self._phrase(folded, pieces))
+            if len(pieces) == 1 and not _CJK_RUN.match(pieces[0]):
+                self._prefixes[pieces[0]] = self._prefix(pieces[0])
+            self._parts[folded.strip()] = self._substring(folded.strip())
+
+    def _add(self, term: Term) -> None:
+        self._first.setdefault(term.pattern.pattern, term)
+
+    def _phrase(self, folded: str, pieces: list[str]) -> Term:
+        """Words one after the other with only signs between them; a single word is the shortest phrase."""
+        are_cjk = [_CJK_RUN.match(piece) is not None for piece in pieces]
+        parts = [re.escape(pieces[0]) if are_cjk[0] else _word(self._start(pieces[0]))]
+        for place in range(1, len(pieces)):
+            touching = are_cjk[place] or are_cjk[place - 1]
+            parts.append(f"{SEPARATOR}{'*' if touching else '+'}")
+            piece = pieces[place]
+            parts.append(re.escape(piece) if are_cjk[place] else _word(self._start(piece)))
+        stems = tuple(self._stem(piece) for piece, is_cjk in zip(pieces, are_cjk, strict=True) if not is_cjk)
+        needle = pieces[0] if are_cjk[0] else self._start(pieces[0])
+        proves = not (len(pieces) > 1 and all(map(str.isdigit, pieces))) and not _LITERALS.intersection(pieces)
+        return Term(needle, re.compile("".join(parts)), stems, "word", proves, self._stem)
+
+    def _start(self, word: str) -> str:
+        return word if self._case_sensitive else shared_start(stem(word))
+
+    def _prefix(self, word: str) -> Term:
+        proves = not any(literal.startswith(word) for literal in _LITERALS)
+        return Term(word, re.compile(_word(word)), (), "prefix", proves, self._stem)
+
+    def _substring(self, text: str) -> Term:
+        proves = not _STRUCTURE.search(text) and not any(text in literal for literal in _LITERALS)
+        needle = text if proves else max(_STRUCTURE.split(text), key=len)
+        return Term(needle, re.compile(re.escape(text)), (), "substring", proves, self._stem)
+
+
+def _word(start: str) -> str:
+    """A pattern for a word with that start. The start comes first, because a plain text is found fast."""
+    literal = re.escape(start)
+    return f"({literal}(?<!{LETTER}{literal}){LETTER}*)"
