@@ -6,6 +6,7 @@ Address         where a workspace lives: its space (a session, or the shared spa
 Limits          how large a workspace may become
 WorkspaceMeta   what is known of a stored workspace
 WorkspaceRef    the notice that a model reads in place of the data
+Hit             a row that was found, with its place
 """
 
 from __future__ import annotations
@@ -94,6 +95,16 @@ class WorkspaceMeta:
     def is_expired(self) -> bool:
         """Whether the time to live is over by this machine's clock."""
         return self.expires_at is not None and time.time() > self.expires_at
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """A row that was found. `index` is its place in the workspace; a search also has a score and a snippet."""
+
+    index: int
+    item: Any
+    score: float | None = None
+    snippet: str = ""
 
 
 @dataclass(frozen=True, slots=True)

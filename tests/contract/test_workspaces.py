@@ -23,7 +23,7 @@ from toolstash import (
     WorkspaceShapeMismatchError,
 )
 from toolstash.contracts import Limits
-from toolstash.store.base import Quota, ReplaceRule
+from toolstash.store.primitives import Quota, ReplaceRule
 from toolstash.store.payload import Payload
 
 ROWS = [{"id": number, "name": f"row {number}", "tags": ["a", "b"]} for number in range(25)]

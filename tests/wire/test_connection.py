@@ -377,9 +377,8 @@ async def test_a_late_repeat_on_a_busy_workspace_still_does_its_work_once(proxy:
     ):
         await put(slow, [0])
         keys, operation = slow._keys.workspace(await slow.locate("w")), scripts.new_operation()
-        change = scripts.mutate(
-            keys, operation, ["append", b'"mine"'], expected_version=None, codec="orjson", non_finite=0
-        )
+        row = scripts.RowChange(clears=False, replaced=[], removed=[], added=[b'"mine"'])
+        change = scripts.mutate(keys, operation, row, expected_version=None, codec="orjson", non_finite=0)
         first = await slow._connections.run(change)
         for number in range(100):
             await busy.append_items("w", [number])

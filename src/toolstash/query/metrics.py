@@ -93,9 +93,10 @@ def _distinct(values: Sequence[Any]) -> list[Any]:
 
 def _values(values: Sequence[Any]) -> Any:
     distinct = _distinct(values)
+    shown = [as_json(value) for value in distinct[:MOST_VALUES]]
     if len(distinct) <= MOST_VALUES:
-        return distinct
-    return {"values": distinct[:MOST_VALUES], "total": len(distinct), "truncated": True}
+        return shown
+    return {"values": shown, "total": len(distinct), "truncated": True}
 
 
 _OF_NUMBERS: dict[str, Callable[[Sequence[Number]], Any]] = {

@@ -49,9 +49,10 @@ class Table(ABC):
     def haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
         """The text of all rows, or of some fields of them."""
         key = (None if fields is None else tuple(fields), case_sensitive)
-        if key not in self._haystacks:
-            self._haystacks[key] = self.make_haystack(fields, case_sensitive=case_sensitive)
-        return self._haystacks[key]
+        haystack = self._haystacks.get(key)
+        if haystack is None:
+            haystack = self._haystacks[key] = self.make_haystack(fields, case_sensitive=case_sensitive)
+        return haystack
 
     def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
         """`haystack`, made anew."""
@@ -186,7 +187,10 @@ class FlatTable(DerivedTable):
     def rows_at(self, positions: Sequence[int]) -> list[Any]:
         values, path = self._values, self._path
         rows = self.parents_rows(positions)
-        return [_with_field(row, path, values[position]) for row, position in zip(rows, positions, strict=True)]
+        return [
+            row if values[position] is MISSING else _with_field(row, path, as_json(values[position]))
+            for row, position in zip(rows, positions, strict=True)
+        ]
 
 
 def name_of(path: str) -> str:
@@ -220,7 +224,7 @@ def _cut_out(fields: dict[str, Any], segments: list[str]) -> dict[str, Any]:
 
 def _with_field(row: Any, path: str, value: Any) -> Any:
     """The row with another value in a field that it has; parents are copied, never changed."""
-    if value is MISSING or row.__class__ is not dict:
+    if row.__class__ is not dict:
         return row
     fields = cast(dict[str, Any], row)
     segments = split_path(path)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, cast
 
 from toolstash.fieldpath import MISSING
@@ -55,5 +56,7 @@ def other_type(value: Any) -> Any:
 
 
 def as_json(value: Any) -> Any:
-    """Missing as null, everything else as it is."""
-    return None if value is MISSING else value
+    """Missing as null; lists and objects as copies, so that who gets an answer cannot change what it came from."""
+    if value is MISSING:
+        return None
+    return copy.deepcopy(value) if value.__class__ in (list, dict) else value

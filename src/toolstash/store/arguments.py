@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from toolstash.errors import InvalidArgumentError
@@ -21,6 +21,17 @@ def few_enough(name: str, things: Sequence[Any]) -> list[Any]:
             suggested_action="Make several smaller changes, or store the data anew.",
         )
     return listed
+
+
+def checked_rows(rows: Any) -> list[Any]:
+    """Rows to be stored, as a list.
+
+    Raises:
+        InvalidArgumentError: A text or a dict, which is one row, or more than 10,000.
+    """
+    if isinstance(rows, (str, bytes, Mapping)):
+        raise InvalidArgumentError("The rows to append come in a list.", argument="items")
+    return few_enough("items", rows)
 
 
 def whole(name: str, number: Any) -> int:

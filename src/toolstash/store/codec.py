@@ -99,6 +99,16 @@ def decode_all(documents: Iterable[bytes], codec: Codec) -> list[Any]:
     return [loads(document) for document in documents]
 
 
+def plain_value(value: Any) -> Any:
+    """A value in the form that it would be read back in.
+
+    Raises:
+        UnstorableValueError: It has no JSON form.
+    """
+    tally = Tally()
+    return decode(encode(value, tally), tally.codec)
+
+
 def pack(value: Any) -> bytes:
     """Any storable value as one document that knows its own codec; equal values give equal bytes."""
     tally = Tally()

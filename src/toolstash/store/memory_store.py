@@ -12,25 +12,17 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
-from typing import Any
 
 from toolstash.contracts import Address, WorkspaceMeta
 from toolstash.errors import WorkspaceNotFoundError
 from toolstash.store import refusals
-from toolstash.store.base import (
-    Append,
-    BaseStore,
-    Change,
-    Delete,
-    Patch,
-    Quota,
-    Reading,
-    Replaced,
-    ReplaceRule,
-)
+from toolstash.store.base import BaseStore
+from toolstash.store.changes import Change, Edits, edits_of, merged
 from toolstash.store.codec import Codec, Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
 from toolstash.store.payload import Payload
+from toolstash.store.primitives import Quota, Reading, Replaced, ReplaceRule
+from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.wire import keys as layout
 
 
@@ -74,6 +66,7 @@ class MemoryStore(BaseStore):
         self._max_workspaces = max_workspaces
         self._spaces: dict[str, _Space] = {}
         self._lock = threading.Lock()
+        self._snapshots = Snapshots()
 
     async def replace(
         self,
@@ -153,15 +146,18 @@ class MemoryStore(BaseStore):
         return Reading(meta, text[offset:] if stop is None else text[offset : offset + max(0, stop - start)])
 
     async def mutate(self, at: Address, change: Change, expected_version: str | None = None) -> WorkspaceMeta:
-        tally = Tally()
-        encoded = await on_cpu(lambda: _encoded(change, tally))
+        return await on_cpu(lambda: self._mutate(at, change, expected_version))
+
+    def _mutate(self, at: Address, change: Change, expected_version: str | None) -> WorkspaceMeta:
         with self._lock:
             workspace = self._live(at)
             refusals.require_list(workspace.meta)
             if expected_version is not None and expected_version != workspace.meta.version:
                 raise refusals.wrong_version(at, workspace.meta.version)
-            documents = _changed(workspace, change, encoded, tally)
-            if not isinstance(change, Delete):
+            edits = edits_of(change, len(workspace.documents))
+            tally = Tally()
+            documents = _changed(workspace, edits, tally)
+            if edits.grows:
                 refusals.check_limits(workspace.meta.limits, len(documents), sum(map(len, documents)))
             workspace.documents = documents
             workspace.revision += 1
@@ -171,11 +167,23 @@ class MemoryStore(BaseStore):
             workspace.meta = with_changes(
                 workspace.meta,
                 item_count=len(documents),
-                chars=sum(len(document.decode()) for document in documents),
+                chars=sum(map(_chars, documents)),
                 non_finite=workspace.meta.non_finite + tally.non_finite,
                 version=f"{generation}.{workspace.revision}",
             )
             return workspace.meta
+
+    async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Snapshot]:
+        with self._lock:
+            workspace = self._live(at)
+            refusals.require_list(workspace.meta)
+            version = workspace.meta.version
+            self._snapshots.trim()
+            snapshot = self._snapshots.get(at, version)
+            if snapshot is None:
+                snapshot = Snapshot(workspace.documents, workspace.codec)
+                self._snapshots.put(at, version, snapshot)
+            return workspace.meta, snapshot
 
     async def drop(self, at: Address) -> bool:
         with self._lock:
@@ -241,27 +249,16 @@ def _allows(rule: ReplaceRule, held: WorkspaceMeta) -> bool:
     return held.workspace_type == rule.workspace_type and held.producer_fn in rule.producers
 
 
-def _encoded(change: Change, tally: Tally) -> list[bytes]:
-    if isinstance(change, Append):
-        return encode_many(change.rows, tally, first_row=0)
-    return [] if isinstance(change, Delete | Patch) else [encode(change.row, tally, row=change.index)]
+def _chars(document: bytes) -> int:
+    return len(document) if document.isascii() else len(document.decode())
 
 
-def _changed(workspace: _Workspace, change: Change, encoded: list[bytes], tally: Tally) -> list[bytes]:
-    documents = [*workspace.documents]
-    indices = [] if isinstance(change, Append) else change.indices if isinstance(change, Delete) else [change.index]
-    for index in indices:
-        if not 0 <= index < len(documents):
-            raise refusals.no_such_index(index, len(documents))
-    if isinstance(change, Append):
-        return documents + encoded
-    if isinstance(change, Delete):
-        removed = set(indices)
-        return [document for place, document in enumerate(documents) if place not in removed]
-    if isinstance(change, Patch):
-        row: Any = decode(documents[change.index], workspace.codec)
-        if not isinstance(row, dict):
-            raise refusals.not_an_object(change.index)
-        encoded = [encode(row | dict(change.fields), tally, row=change.index)]  # pyright: ignore[reportUnknownArgumentType]
-    documents[change.index] = encoded[0]
-    return documents
+def _changed(workspace: _Workspace, edits: Edits, tally: Tally) -> list[bytes]:
+    documents = [] if edits.cleared else [*workspace.documents]
+    for position, row in edits.replaced.items():
+        documents[position] = encode(row, tally, row=position)
+    for position, fields in edits.patched.items():
+        row = merged(decode(documents[position], workspace.codec), fields, position)
+        documents[position] = encode(row, tally, row=position)
+    kept = [document for position, document in enumerate(documents) if position not in edits.removed]
+    return kept + encode_many(edits.added, tally, first_row=0)

@@ -14,9 +14,9 @@ import orjson
 
 from toolstash.contracts import Address, Limits, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError
-from toolstash.store.base import Quota, ReplaceRule
 from toolstash.store.codec import Codec, decode, decode_all, pack, unpack
 from toolstash.store.payload import SHAPES, Kind, Payload
+from toolstash.store.primitives import Quota, ReplaceRule
 from toolstash.wire import keys as layout
 from toolstash.wire import scripts
 from toolstash.wire.keys import PIECE_CHARS

@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 from toolstash.contracts import Address
 from toolstash.errors import StoreUnavailableError, VersionConflictError, WorkspaceNotFoundError
 from toolstash.store import records, refusals
-from toolstash.store.base import Reading
 from toolstash.store.codec import decode, decode_all, unpack
 from toolstash.store.cpu import on_cpu
+from toolstash.store.primitives import Reading
 from toolstash.store.records import Record
 from toolstash.wire import scripts
 from toolstash.wire.connection import Connections
@@ -26,6 +26,7 @@ MOST_NAME_BYTES = 64_000_000
 INLINE_BYTES = 256_000
 TOUCH_SECONDS = 60.0
 RESTARTS = 3
+ROWS_AT_ONCE = 500
 
 
 class Stretch(NamedTuple):
@@ -47,16 +48,51 @@ class RedisReader:
         self._touching: set[asyncio.Task[None]] = set()
 
     async def read(self, at: Address, start: int, stop: int | None) -> Reading:
-        """`BaseStore.read`: begins again when the workspace changes on the way, three times at most."""
+        """`BaseStore.read`."""
+        stretch = await self._whole(at, start, stop)
+        return Reading(stretch.record.meta(at), await _decoded(stretch, start, stop))
+
+    async def documents(self, at: Address) -> tuple[Record, list[bytes]]:
+        """All rows of a list as they are stored.
+
+        Raises:
+            WorkspaceShapeMismatchError: Not a list.
+        """
+        stretch = await self._whole(at, 0, None)
+        refusals.require_list(stretch.record.meta(at))
+        return stretch.record, stretch.items
+
+    async def _whole(self, at: Address, start: int, stop: int | None) -> Stretch:
+        """A whole stretch: begins again when the workspace changes on the way, three times at most."""
         for _ in range(RESTARTS + 1):
             stretch = await self.first(at, start, stop)
             wanted = stretch.record.parts_between(start, stop)
             if len(stretch.items) >= wanted or await self._read_on(at, stretch, start, wanted):
                 self._touch_later(at)
-                return Reading(stretch.record.meta(at), await _decoded(stretch, start, stop))
+                return stretch
         raise StoreUnavailableError(
             f"Workspace '{at.workspace_id:.150}' is being changed over and over; it could not be read whole."
         )
+
+    async def rows_before(self, at: Address, positions: Sequence[int]) -> list[tuple[bytes, Any]]:
+        """Single rows of a list, as documents and as values.
+
+        Raises:
+            WorkspaceShapeMismatchError: Not a list.
+            InvalidArgumentError: A position is out of range.
+        """
+        keys = self._keys.workspace(at)
+        found: list[tuple[bytes, Any]] = []
+        for start in range(0, len(positions), ROWS_AT_ONCE):
+            chunk = positions[start : start + ROWS_AT_ONCE]
+            calls = [scripts.read(keys, position, position + 1, most_parts=1) for position in chunk]
+            for position, reply in zip(chunk, await self._connections.run_all(calls), strict=True):
+                record = self._record(at, reply)
+                refusals.require_list(record.meta(at))
+                if not reply[2]:
+                    raise refusals.no_such_index(position, record.count)
+                found.append((reply[2][0], decode(reply[2][0], record.codec)))
+        return found
 
     async def read_names(self, at: Address, start: int, stop: int | None) -> Reading:
         """`BaseStore.read_names`."""

@@ -8,7 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from contextlib import aclosing, asynccontextmanager
-from typing import Any, cast
+from typing import Any
 
 import anyio
 
@@ -16,23 +16,15 @@ from toolstash.contracts import SHARED_SPACE, Address, Limits, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError, VersionConflictError
 from toolstash.settings import Settings
 from toolstash.store import records, refusals
-from toolstash.store.base import (
-    Append,
-    BaseStore,
-    Change,
-    Delete,
-    Patch,
-    Quota,
-    Reading,
-    Replaced,
-    ReplaceRule,
-    Update,
-)
-from toolstash.store.codec import Codec, Tally, decode, encode, encode_many, pack, unpack
+from toolstash.store.base import BaseStore
+from toolstash.store.changes import Batch, Change, Edits, edits_of, edits_of_one, merged
+from toolstash.store.codec import Tally, encode, encode_many, pack, unpack
 from toolstash.store.cpu import on_cpu
 from toolstash.store.payload import Payload
+from toolstash.store.primitives import Quota, Reading, Replaced, ReplaceRule
 from toolstash.store.records import Record
 from toolstash.store.redis_reader import RedisReader
+from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.wire import keys as layout
 from toolstash.wire import scripts
 from toolstash.wire.connection import Connections
@@ -42,7 +34,7 @@ from toolstash.wire.source import source_of_client, source_of_url
 IDS_AT_ONCE = 500
 CHUNKS_IN_FLIGHT = 4
 SESSION_SPARE_SECONDS = 120
-PATCH_TRIES = 8
+MUTATE_TRIES = 8
 
 
 class RedisStore(BaseStore):
@@ -85,6 +77,7 @@ class RedisStore(BaseStore):
         self._source = source
         self._connections = Connections(source, settings)
         self._reader = RedisReader(self._connections, self._keys, self.missing)
+        self._snapshots = Snapshots()
         self._spaces: dict[str, str] = {}
         self._made_in = os.getpid()
         if source.is_private:
@@ -188,42 +181,46 @@ class RedisStore(BaseStore):
 
     async def mutate(self, at: Address, change: Change, expected_version: str | None = None) -> WorkspaceMeta:
         tries = 0
-        while (reply := await self._mutate_once(at, change, expected_version))[0] == b"changed":
+        while True:
+            edits, version = await self._edits(at, change)
+            reply = await self._mutate_once(at, edits, expected_version or version)
+            if reply[0] == b"ok":
+                return Record.of_reply(reply[1:], at).meta(at)
             tries += 1
-            if tries == PATCH_TRIES:
-                break
-        if reply[0] != b"ok":
-            raise await self._not_mutated(at, change, reply)
-        return Record.of_reply(reply[1:], at).meta(at)
+            is_stale = reply[0] == b"changed" or (reply[0] == b"version" and expected_version is None)
+            if not is_stale or tries == MUTATE_TRIES:
+                raise await self._not_mutated(at, edits, reply)
 
-    async def _mutate_once(self, at: Address, change: Change, expected_version: str | None) -> list[bytes]:
+    async def _edits(self, at: Address, change: Change) -> tuple[Edits, str | None]:
+        """What a change comes to, and the version for which that is so (None for any)."""
+        if not isinstance(change, Batch):
+            return edits_of_one(change), None
+        record = (await self._reader.first(at, 0, 0)).record
+        refusals.require_list(record.meta(at))
+        return edits_of(change, record.count), record.version
+
+    async def _mutate_once(self, at: Address, edits: Edits, version: str | None) -> list[bytes]:
         tally = Tally()
-        before = await self._row_before(at, change) if isinstance(change, Patch) else None
+        before = await self._reader.rows_before(at, list(edits.patched)) if edits.patched else []
         call = scripts.mutate(
             self._keys.workspace(at),
             scripts.new_operation(),
-            await on_cpu(lambda: _change_words(change, before, tally)),
-            expected_version=expected_version,
+            await on_cpu(lambda: _row_change(edits, before, tally)),
+            expected_version=version,
             codec=tally.codec,
             non_finite=tally.non_finite,
         )
         return (await self._connections.run(call)).split(b"\n")
 
-    async def _row_before(self, at: Address, change: Patch) -> tuple[bytes, Codec]:
-        record, documents, _ = await self._reader.first(at, change.index, change.index + 1)
-        refusals.require_list(record.meta(at))
-        if not documents:
-            raise refusals.no_such_index(change.index, record.count)
-        return documents[0], record.codec
-
-    async def _not_mutated(self, at: Address, change: Change, reply: list[bytes]) -> Exception:
+    async def _not_mutated(self, at: Address, edits: Edits, reply: list[bytes]) -> Exception:
         found = (await self.read(at, 0, 0)).meta  # raises when it is gone
         if reply[0] == b"kind":
             refusals.require_list(found)
         if reply[0] == b"version":
             return refusals.wrong_version(at, reply[1].decode())
         if reply[0] == b"range":
-            return refusals.no_such_index(_index_out_of(change, int(reply[1])), int(reply[1]))
+            count = int(reply[1])
+            return refusals.no_such_index(edits.out_of_range(count) or 0, count)
         if reply[0] in (b"rows", b"bytes"):
             size = int(reply[1])
             refusals.check_limits(found.limits, size if reply[0] == b"rows" else 0, size if reply[0] == b"bytes" else 0)
@@ -243,6 +240,17 @@ class RedisStore(BaseStore):
 
     async def read(self, at: Address, start: int = 0, stop: int | None = None) -> Reading:
         return await self._reader.read(at, start, stop)
+
+    async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Snapshot]:
+        async with self._snapshots.loading(at):
+            record = (await self._reader.first(at, 0, 0)).record
+            refusals.require_list(record.meta(at))
+            snapshot = self._snapshots.get(at, record.version)
+            if snapshot is None:
+                record, documents = await self._reader.documents(at)
+                snapshot = Snapshot(documents, record.codec)
+                self._snapshots.put(at, record.version, snapshot)
+        return record.meta(at), snapshot
 
     async def iter_items(self, workspace_id: str) -> AsyncGenerator[Any]:
         """The rows of a list as they are now, one by one, read in chunks; rows appended meanwhile are left out.
@@ -344,26 +352,13 @@ class RedisStore(BaseStore):
                 return
 
 
-def _change_words(change: Change, before: tuple[bytes, Codec] | None, tally: Tally) -> list[Any]:
-    if isinstance(change, Append):
-        return ["append", *encode_many(change.rows, tally, first_row=0)]
-    if isinstance(change, Delete):
-        return ["delete", *change.indices]
-    if isinstance(change, Update):
-        return ["update", change.index, encode(change.row, tally, row=change.index)]
-    assert before is not None, "a patch is made of the row as it was read"
-    document, codec = before
-    row = decode(document, codec)
-    if not isinstance(row, dict):
-        raise refusals.not_an_object(change.index)
-    merged = cast(dict[str, Any], row) | dict(change.fields)
-    return ["swap", change.index, document, encode(merged, tally, row=change.index)]
-
-
-def _index_out_of(change: Change, count: int) -> int:
-    if isinstance(change, Delete):
-        return next((index for index in change.indices if not 0 <= index < count), -1)
-    return -1 if isinstance(change, Append) else change.index
+def _row_change(edits: Edits, before: Sequence[tuple[bytes, Any]], tally: Tally) -> scripts.RowChange:
+    """The edits with their rows encoded. `before` are the rows to be patched, as documents and as values."""
+    replaced = [(position, b"", encode(row, tally, row=position)) for position, row in edits.replaced.items()]
+    for (position, fields), (document, row) in zip(edits.patched.items(), before, strict=True):
+        replaced.append((position, document, encode(merged(row, fields, position), tally, row=position)))
+    added = encode_many(edits.added, tally, first_row=0)
+    return scripts.RowChange(clears=edits.cleared, replaced=replaced, removed=sorted(edits.removed), added=added)
 
 
 def _refused(words: list[bytes], meta: WorkspaceMeta, quota: Quota) -> Exception:

@@ -17,10 +17,11 @@ from toolstash.errors import SessionRequiredError
 from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
 from toolstash.schema.resolve import function_behind
-from toolstash.store.base import BaseStore, Quota, ReplaceRule
+from toolstash.store.base import BaseStore
 from toolstash.store.cpu import on_cpu
 from toolstash.store.factory import store_of
 from toolstash.store.payload import Payload
+from toolstash.store.primitives import Quota, ReplaceRule
 from toolstash.store.session import current_session, session_scope
 from toolstash.tools.describe import encoded_chars, schema_for, tools_for, toolsets_of
 from toolstash.tools.dispatch import dispatch

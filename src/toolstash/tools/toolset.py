@@ -13,7 +13,8 @@ from toolstash.contracts import DataShape, WorkspaceMeta
 from toolstash.errors import WorkspaceShapeMismatchError, WorkspaceTypeMismatchError
 from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
-from toolstash.store.base import BaseStore, Reading
+from toolstash.store.base import BaseStore
+from toolstash.store.primitives import Reading
 from toolstash.tools.calling import call
 
 if TYPE_CHECKING:

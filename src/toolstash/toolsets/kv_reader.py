@@ -7,7 +7,8 @@ from typing import Any
 from toolstash.contracts import Address
 from toolstash.errors import InvalidArgumentError
 from toolstash.fieldpath import MISSING, read_segments, split_path
-from toolstash.store.base import BaseStore, Reading
+from toolstash.store.base import BaseStore
+from toolstash.store.primitives import Reading
 from toolstash.tools.bound import ELLIPSIS, PAGE_CHARS, VALUE_CHARS, json_chars, json_text, take_piece
 from toolstash.tools.ctx import Ctx
 from toolstash.tools.toolset import ToolSet, ToolSetSpec, make_toolset

@@ -6,8 +6,8 @@ from typing import Any
 
 from toolstash.errors import InvalidArgumentError
 from toolstash.fieldpath import MISSING, read_path
-from toolstash.store.base import Reading
 from toolstash.store.cpu import on_cpu
+from toolstash.store.primitives import Reading
 from toolstash.store.refusals import no_such_index
 from toolstash.tools.bound import PAGE_CHARS, fit_rows, json_chars, json_text, take_piece
 from toolstash.tools.ctx import Ctx

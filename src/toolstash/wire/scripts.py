@@ -174,18 +174,33 @@ def read_fields(at: WorkspaceKeys, names: Sequence[bytes]) -> ScriptCall:
     return ScriptCall(READ_FIELDS, (at.meta, at.gone), names)
 
 
+@dataclass(frozen=True, kw_only=True)
+class RowChange:
+    """What happens to rows, by the positions that they had.
+
+    `replaced` holds position, the row that must stand there (b"" for any), and the new row.
+    """
+
+    clears: bool
+    replaced: Sequence[tuple[int, bytes, bytes]]
+    removed: Sequence[int]
+    added: Sequence[bytes]
+
+
 def mutate(
     at: WorkspaceKeys,
     operation: str,
-    change: Sequence[Any],
+    change: RowChange,
     *,
     expected_version: str | None,
     codec: str,
     non_finite: int,
 ) -> ScriptCall:
-    """Changes rows. `change` is a word and its arguments as in mutate.lua. Reply: lines as there."""
-    args = [expected_version or "", codec, non_finite, *change]
-    return ScriptCall(MUTATE, (at.meta, at.operation(operation)), args)
+    """Changes rows. Reply: lines as in mutate.lua."""
+    replaced = [word for one in change.replaced for word in one]
+    head = [expected_version or "", codec, non_finite, "1" if change.clears else ""]
+    counts = [len(change.replaced), *replaced, len(change.removed), *change.removed]
+    return ScriptCall(MUTATE, (at.meta, at.operation(operation)), [*head, *counts, *change.added])
 
 
 def drop(at: WorkspaceKeys, operation: str) -> ScriptCall:

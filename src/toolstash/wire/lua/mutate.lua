@@ -1,10 +1,12 @@
 -- Changes the rows of a list workspace in place, all of it or nothing.
--- KEYS: meta, operation. ARGV: expected version or '', codec, non-finite numbers, change, arguments…
---   append: rows | update: position, row | swap: position, the row as it was read, row | delete: positions
--- Returns lines: "ok", the fields of meta as read.lua lists them | "missing" | "kind" | "version", it | "range", rows | "changed" | "rows" | "bytes".
+-- KEYS: meta, operation. ARGV: expected version or '', codec, non-finite numbers, '1' where all rows go, how many rows
+--   are replaced, then for each: position, the row as it was read or '', row; how many are removed, their positions
+--   (each once), and the rows that are added.
+-- Returns lines: "ok", the fields of meta as read.lua lists them | "missing" | "kind" | "version", it | "range", rows |
+--   "changed" | "rows" | "bytes".
 local DELETED = '\0' -- no row is: rows are JSON
 local meta, operation = KEYS[1], KEYS[2]
-local expected, codec, change = ARGV[1], ARGV[2], ARGV[4]
+local expected, codec, clears = ARGV[1], ARGV[2], ARGV[4] == '1'
 
 local earlier = redis.call('GET', operation)
 if earlier then
@@ -34,6 +36,9 @@ local function code_points(text)
   return #text - continuations
 end
 local bytes, chars, largest = tonumber(m[5]), tonumber(m[6]), tonumber(m[7])
+if clears then
+  count, bytes, chars, largest = 0, 0, 0, 0
+end
 local function weigh(text, sign)
   bytes, chars = bytes + sign * #text, chars + sign * code_points(text)
   if sign > 0 then
@@ -41,61 +46,65 @@ local function weigh(text, sign)
   end
 end
 
-local plan
-if change == 'append' then
-  for position = 5, #ARGV do
-    weigh(ARGV[position], 1)
-  end
-  count = count + #ARGV - 4
-  plan = function()
-    for start = 5, #ARGV, 4000 do
-      redis.call('RPUSH', rows, unpack(ARGV, start, math.min(start + 3999, #ARGV)))
-    end
-  end
-elseif change == 'update' or change == 'swap' then
-  local position = tonumber(ARGV[5])
-  if position < 0 or position >= count then
+local replaced, removed, added = {}, {}, 0
+local position = 5
+local function next_argument()
+  position = position + 1
+  return ARGV[position - 1]
+end
+for _ = 1, tonumber(next_argument()) do
+  replaced[#replaced + 1] = { tonumber(next_argument()), next_argument(), next_argument() }
+end
+for _ = 1, tonumber(next_argument()) do
+  removed[#removed + 1] = tonumber(next_argument())
+end
+local first_added = position
+for index = first_added, #ARGV do
+  weigh(ARGV[index], 1)
+  added = added + 1
+end
+
+for _, one in ipairs(replaced) do
+  if one[1] < 0 or one[1] >= count then
     return 'range\n' .. count
   end
-  local before = redis.call('LINDEX', rows, position)
-  if change == 'swap' and before ~= ARGV[6] then
+  local before = redis.call('LINDEX', rows, one[1])
+  if one[2] ~= '' and before ~= one[2] then
     return 'changed'
   end
   weigh(before, -1)
-  weigh(ARGV[#ARGV], 1)
-  plan = function()
-    redis.call('LSET', rows, position, ARGV[#ARGV])
-  end
-else
-  local seen, removed = {}, {}
-  for position = 5, #ARGV do
-    local index = tonumber(ARGV[position])
-    if index < 0 or index >= count then
-      return 'range\n' .. count
-    end
-    if not seen[index] then
-      seen[index] = true
-      removed[#removed + 1] = index
-      weigh(redis.call('LINDEX', rows, index), -1)
-    end
-  end
-  plan = function()
-    for _, index in ipairs(removed) do
-      redis.call('LSET', rows, index, DELETED)
-    end
-    redis.call('LREM', rows, 0, DELETED)
-  end
-  count = count - #removed
+  weigh(one[3], 1)
 end
-if max_rows and change == 'append' and count > max_rows then
+for _, index in ipairs(removed) do
+  if index < 0 or index >= count then
+    return 'range\n' .. count
+  end
+  weigh(redis.call('LINDEX', rows, index), -1)
+end
+count = count - #removed + added
+if max_rows and added > 0 and count > max_rows then
   return 'rows\n' .. count
 end
-if max_bytes and change ~= 'delete' and bytes > max_bytes then
+if max_bytes and (added > 0 or #replaced > 0) and bytes > max_bytes then
   return 'bytes\n' .. integer(bytes)
 end
 
 local life = redis.call('PTTL', meta)
-plan()
+if clears then
+  redis.call('UNLINK', rows)
+end
+for _, one in ipairs(replaced) do
+  redis.call('LSET', rows, one[1], one[3])
+end
+for _, index in ipairs(removed) do
+  redis.call('LSET', rows, index, DELETED)
+end
+if #removed > 0 then
+  redis.call('LREM', rows, 0, DELETED)
+end
+for start = first_added, #ARGV, 4000 do
+  redis.call('RPUSH', rows, unpack(ARGV, start, math.min(start + 3999, #ARGV)))
+end
 if life > 0 then
   redis.call('PEXPIRE', rows, life)
 end
@@ -106,7 +115,7 @@ if codec == 'json' then
   redis.call('HSET', meta, 'codec', 'json')
 end
 redis.call('HINCRBY', meta, 'nonfinite', ARGV[3])
-if change ~= 'append' then
+if clears or #replaced + #removed > 0 then
   redis.call('HINCRBY', meta, 'edits', 1)
 end
 local after = redis.call('HMGET', meta, $META_FIELDS)

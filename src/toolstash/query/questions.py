@@ -1,0 +1,247 @@
+"""Questions of a table and their answers. A store answers a question where its rows are; tools word the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from difflib import get_close_matches
+from typing import Any, Literal, Protocol, TypeVar, cast
+
+from toolstash.contracts import Hit
+from toolstash.fieldpath import MISSING, escape_key
+from toolstash.query.conditions import Leaf, type_hint
+from toolstash.query.grouping import Grouping
+from toolstash.query.order import first_positions
+from toolstash.query.pipeline import Pipeline
+from toolstash.query.search import search
+from toolstash.query.snippet import snippet_of
+from toolstash.query.steps import State
+from toolstash.query.table import Table
+from toolstash.query.terms import Query, Rung
+from toolstash.query.values import equality_key
+
+Answer = TypeVar("Answer", covariant=True)
+
+ROWS_AT_ONCE = 2_000
+_SAMPLED_ROWS = 20
+_MOST_NAMES = 30
+
+
+class Question(Protocol[Answer]):
+    """Something to ask of a list workspace. `answer` is pure work, run off the event loop."""
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        """The stretch of rows that is enough for the answer; None for all rows."""
+        ...
+
+    def answer(self, table: Table) -> Answer:
+        """The answer from the rows (those of the window, where there is one)."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Hits:
+    """Rows that were found, as many as were asked for, and how many there are. `hint` says why there may be none."""
+
+    total: int
+    hits: list[Hit]
+    hint: str | None = None
+    matched_by: Rung | None = None
+    engine: Literal["python", "redisearch"] = "python"
+
+
+@dataclass(frozen=True, slots=True)
+class Search:
+    """Which rows hold the words of a query, in some fields or in all."""
+
+    query: Query
+    fields: Sequence[str] | None
+    limit: int
+    window: None = None
+
+    def answer(self, table: Table) -> Hits:
+        table.prepare(self.fields or ())
+        found = search(table.haystack(self.fields, case_sensitive=self.query.case_sensitive), self.query)
+        best = found.best(self.limit)
+        rows = table.rows_at([position for position, _ in best])
+        shown = rows if self.fields is None else self._shown(table, [position for position, _ in best])
+        snippets = [snippet_of(value, found.terms, self.query.fold) for value in shown]
+        hits = [
+            Hit(position, row, round(score, 4), snippet)
+            for (position, score), row, snippet in zip(best, rows, snippets, strict=True)
+        ]
+        hint = (
+            None if found.scores else next(filter(None, (field_hint(table, path) for path in self.fields or ())), None)
+        )
+        return Hits(len(found.scores), hits, hint, matched_by=found.matched_by)
+
+    def _shown(self, table: Table, positions: Sequence[int]) -> list[list[Any]]:
+        columns = [table.column(path) for path in self.fields or ()]
+        return [[column[position] for column in columns if column[position] is not MISSING] for position in positions]
+
+
+@dataclass(frozen=True, slots=True)
+class Filter:
+    """For which rows a comparison holds."""
+
+    leaf: Leaf
+    limit: int
+    window: None = None
+
+    def answer(self, table: Table) -> Hits:
+        table.prepare([self.leaf.path])
+        everything = range(len(table))
+        positions = self.leaf.select(table.column, everything)
+        hint = None
+        if not positions:
+            hint = field_hint(table, self.leaf.path) or type_hint(self.leaf, table.column, everything)
+        return Hits(len(positions), _hits(table, positions[: self.limit]), hint)
+
+
+@dataclass(frozen=True, slots=True)
+class Sort:
+    """Which rows come first by a field."""
+
+    path: str
+    descending: bool
+    limit: int
+    window: None = None
+
+    def answer(self, table: Table) -> Hits:
+        table.prepare([self.path])
+        column = table.column(self.path)
+        positions = first_positions(column, range(len(table)), self.limit, descending=self.descending)
+        return Hits(len(table), _hits(table, positions), field_hint(table, self.path))
+
+
+def _hits(table: Table, positions: Sequence[int]) -> list[Hit]:
+    rows = table.rows_at(positions)
+    return [Hit(position, row) for position, row in zip(positions, rows, strict=True)]
+
+
+@dataclass(frozen=True, slots=True)
+class Distinct:
+    """Values of a field with how many rows hold each, the most frequent first; `total` counts the values."""
+
+    total: int
+    values: list[tuple[Any, int]]
+    hint: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FieldValues:
+    """Which values a field has: the elements of lists one by one, without null and missing."""
+
+    path: str
+    limit: int
+    window: None = None
+
+    def answer(self, table: Table) -> Distinct:
+        table.prepare([self.path])
+        counts: dict[Any, int] = {}
+        firsts: dict[Any, Any] = {}
+        for value in table.column(self.path):
+            for key, element in _elements(value).items():
+                if key in counts:
+                    counts[key] += 1
+                else:
+                    counts[key], firsts[key] = 1, element
+        ranked = sorted(counts, key=lambda key: -counts[key])
+        values = [(firsts[key], counts[key]) for key in ranked[: self.limit]]
+        return Distinct(len(counts), values, None if counts else field_hint(table, self.path))
+
+
+def _elements(value: Any) -> dict[Any, Any]:
+    """What a row's value counts for, by equality."""
+    if value is None or value is MISSING:
+        return {}
+    if not isinstance(value, list):
+        return {equality_key(value): value}
+    return {equality_key(element): element for element in cast(list[Any], value) if element is not None}
+
+
+@dataclass(frozen=True, slots=True)
+class Piped:
+    """What a pipeline gave: the first rows of `total`, or a `count`.
+
+    Attributes:
+        skipped: For each metric how many rows it passed over.
+    """
+
+    state: State
+    rows: list[Any] = field(default_factory=list[Any])
+
+    @property
+    def count(self) -> int | None:
+        """The result of a count; None where the result is rows."""
+        return self.state.count
+
+    @property
+    def total(self) -> int:
+        """How many rows there are."""
+        return len(self.state.positions)
+
+    def all_rows(self) -> Iterator[Any]:
+        """Every row, put together in slices."""
+        positions = self.state.positions
+        for start in range(0, len(positions), ROWS_AT_ONCE):
+            yield from self.state.table.rows_at(positions[start : start + ROWS_AT_ONCE])
+
+
+@dataclass(frozen=True, slots=True)
+class Pipe:
+    """What a pipeline gives, the first `limit` rows of it ready to be shown."""
+
+    pipeline: Pipeline
+    limit: int
+
+    @property
+    def window(self) -> tuple[int, int] | None:
+        return self.pipeline.window
+
+    def answer(self, table: Table) -> Piped:
+        pipeline = self.pipeline if self.window is None else self.pipeline.after_window()
+        state = pipeline.run(table)
+        return Piped(state, state.table.rows_at(state.positions[: self.limit]))
+
+
+@dataclass(frozen=True, slots=True)
+class Measured:
+    """Metrics of groups, the first of `total`; `skipped` says how many rows each metric passed over."""
+
+    total: int
+    rows: list[dict[str, Any]]
+    skipped: dict[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Aggregate:
+    """Metrics by group."""
+
+    grouping: Grouping
+    limit: int
+    window: None = None
+
+    def answer(self, table: Table) -> Measured:
+        table.prepare(self.grouping.paths)
+        if not self.grouping.fields:
+            skipped: dict[str, int] = {}
+            return Measured(1, [self.grouping.measure(table, range(len(table)), skipped)], skipped)
+        rows, skipped = self.grouping.group(table, range(len(table)))
+        return Measured(len(rows), rows[: self.limit], skipped)
+
+
+def field_hint(table: Table, path: str) -> str | None:
+    """Says that no row has a field, and which fields there are; None where a row has it, or there is no row."""
+    if len(table) == 0 or any(value is not MISSING for value in table.column(path)):
+        return None
+    rows = table.rows_at(range(min(_SAMPLED_ROWS, len(table))))
+    fields = (cast(dict[str, Any], row) for row in rows if isinstance(row, dict))
+    names = list(dict.fromkeys(escape_key(name)[:60] for names in fields for name in names))
+    if not names:
+        return "The rows are no objects, so they have no fields."
+    near = get_close_matches(path, names, 1)
+    meant = f" Did you mean '{near[0]}'?" if near else ""
+    more = ", …" if len(names) > _MOST_NAMES else ""
+    return f"No row has the field '{path:.60}'.{meant} There are {', '.join(names[:_MOST_NAMES])}{more}."

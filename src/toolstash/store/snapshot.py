@@ -1,0 +1,135 @@
+"""What a worker remembers of workspaces: rows as they are stored, and columns and texts that questions made of them.
+
+A snapshot belongs to one version of a workspace, and versions never come again, so it cannot be stale.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from collections import OrderedDict
+from collections.abc import AsyncGenerator, Iterable, Sequence
+from contextlib import asynccontextmanager
+from typing import Any
+from weakref import WeakValueDictionary
+
+import orjson
+
+from toolstash.contracts import Address
+from toolstash.query.haystack import Haystack
+from toolstash.query.table import Table, folding
+from toolstash.store.codec import Codec, decode
+from toolstash.store.projection import columns_of
+
+SNAPSHOT_BYTES = 256_000_000
+"""What one store remembers in one process; the workspaces that were asked last stay."""
+
+_SLICE = 2_000
+_SAMPLED = 50
+_VALUE_BYTES = 70
+
+
+class Snapshot(Table):
+    """All rows of one version, encoded; decoded as far as questions need it."""
+
+    def __init__(self, documents: Sequence[bytes], codec: Codec) -> None:
+        super().__init__()
+        self._documents = documents
+        self._codec: Codec = codec
+        self._document_bytes = sum(map(len, documents)) + 40 * len(documents)
+
+    def __len__(self) -> int:
+        return len(self._documents)
+
+    def rows_at(self, positions: Sequence[int]) -> list[Any]:
+        documents, codec = self._documents, self._codec
+        return [decode(documents[position], codec) for position in positions]
+
+    def prepare(self, paths: Iterable[str]) -> None:
+        missing = [path for path in paths if path not in self._columns]
+        if missing:
+            self._columns |= self._make_columns(missing)
+
+    def make_column(self, path: str) -> Sequence[Any]:
+        return self._make_columns([path])[path]
+
+    def _make_columns(self, paths: Sequence[str]) -> dict[str, list[Any]]:
+        columns: dict[str, list[Any]] = {path: [] for path in paths}
+        for start in range(0, len(self._documents), _SLICE):
+            part = columns_of(self._documents[start : start + _SLICE], paths, self._codec)
+            for path, values in part.items():
+                columns[path] += values
+        return columns
+
+    def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
+        if fields is not None or self._codec == "json":
+            return super().make_haystack(fields, case_sensitive=case_sensitive)
+        return Haystack(self._documents, orjson.loads, folding(case_sensitive))
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory it takes."""
+        columns = sum(_column_bytes(values) for values in [*self._columns.values()])
+        return self._document_bytes + columns + sum(haystack.bytes for haystack in [*self._haystacks.values()])
+
+    @property
+    def has_derived(self) -> bool:
+        """Whether there are columns or texts."""
+        return bool(self._columns or self._haystacks)
+
+    def forget_derived(self) -> None:
+        """Lets go of columns and texts; they can be made again."""
+        self._columns, self._haystacks = {}, {}
+
+
+def _column_bytes(values: Sequence[Any]) -> int:
+    """An estimate from some of the values."""
+    sampled = values[:: max(1, len(values) // _SAMPLED)]
+    extra = sum(len(str(value)) for value in sampled) / max(1, len(sampled))
+    return int(len(values) * (_VALUE_BYTES + extra))
+
+
+class Snapshots:
+    """The snapshots of one store, within a bound of bytes."""
+
+    def __init__(self, most_bytes: int = SNAPSHOT_BYTES) -> None:
+        self._most_bytes = most_bytes
+        self._held: OrderedDict[Address, tuple[str, Snapshot]] = OrderedDict()
+        self._lock = threading.Lock()
+        self._loading: WeakValueDictionary[tuple[int, Address], asyncio.Lock] = WeakValueDictionary()
+
+    def get(self, at: Address, version: str) -> Snapshot | None:
+        """The snapshot of that version, if it is there."""
+        with self._lock:
+            held = self._held.get(at)
+            if held is None or held[0] != version:
+                return None
+            self._held.move_to_end(at)
+            return held[1]
+
+    def put(self, at: Address, version: str, snapshot: Snapshot) -> None:
+        """Remembers a snapshot in the place of an older one of the same workspace."""
+        with self._lock:
+            self._held[at] = (version, snapshot)
+            self._held.move_to_end(at)
+
+    def trim(self) -> None:
+        """Forgets until what is held is within the bound: what was asked longest ago goes first."""
+        with self._lock:
+            while self._held and self._total() > self._most_bytes:
+                at, (_, oldest) = next(iter(self._held.items()))
+                if len(self._held) == 1 and oldest.has_derived:
+                    oldest.forget_derived()
+                else:
+                    del self._held[at]
+
+    def _total(self) -> int:
+        return sum(snapshot.bytes for _, snapshot in self._held.values())
+
+    @asynccontextmanager
+    async def loading(self, at: Address) -> AsyncGenerator[None]:
+        """One reader at a time for each workspace and event loop, so that its rows are fetched once."""
+        self.trim()
+        lock = self._loading.setdefault((id(asyncio.get_running_loop()), at), asyncio.Lock())
+        async with lock:
+            yield
