@@ -3,7 +3,7 @@ r"""Reads a dotted path in a JSON value: `author.name`, `tags.0`, `labels.name`,
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, cast
 
 
@@ -46,38 +46,40 @@ def read_path(value: Any, path: str) -> Any:
 def read_segments(value: Any, segments: Sequence[str]) -> Any:
     """The value reached by following `segments` through dicts and lists, or `MISSING`.
 
-    A number takes that position of a list; any other segment is looked up in each object of the list, and the result
-    is the list of what was found.
+    A number takes that position of a list; any other segment is looked up in each object of the list and gives the list
+    of what was found, whose own lists become one where the path goes on.
     """
-    for place, segment in enumerate(segments):
+    is_gathered = False
+    for segment in segments:
+        if is_gathered:
+            value, is_gathered = _joined(value), False
         if isinstance(value, dict):
-            value = value.get(segment, MISSING)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-        elif isinstance(value, list):
-            if not (segment.isascii() and segment.isdigit()):
-                found = list(_in_each(cast(list[Any], value), segments[place:]))
-                return found or MISSING
-            position = int(segment) if len(segment) < 12 else len(value)  # pyright: ignore[reportUnknownArgumentType]
-            value = value[position] if position < len(value) else MISSING  # pyright: ignore[reportUnknownArgumentType, reportUnknownVariableType]
-        else:
+            value = cast(dict[str, Any], value).get(segment, MISSING)
+        elif not isinstance(value, list):
             return MISSING
+        elif segment.isascii() and segment.isdigit():
+            listed = cast(list[Any], value)
+            value = listed[int(segment)] if len(segment) < 12 and int(segment) < len(listed) else MISSING
+        else:
+            value, is_gathered = _gathered(cast(list[Any], value), segment) or MISSING, True
         if value is MISSING:
             return MISSING
     return value  # pyright: ignore[reportUnknownVariableType]
 
 
-def _in_each(elements: list[Any], segments: Sequence[str]) -> Iterator[Any]:
-    """What the objects of a list hold there. Lists on the way are walked as well; a list at the end is one value."""
-    for element in elements:
-        if not isinstance(element, dict):
-            continue
-        inner = cast(dict[str, Any], element).get(segments[0], MISSING)
-        rest = segments[1:]
-        if rest and isinstance(inner, list) and not (rest[0].isascii() and rest[0].isdigit()):
-            yield from _in_each(cast(list[Any], inner), rest)
-        elif inner is not MISSING:
-            deeper = read_segments(inner, rest)
-            if deeper is not MISSING:
-                yield deeper
+def _gathered(elements: list[Any], name: str) -> list[Any]:
+    objects = (cast(dict[str, Any], element) for element in elements if isinstance(element, dict))
+    return [fields[name] for fields in objects if name in fields]
+
+
+def _joined(values: list[Any]) -> list[Any]:
+    joined: list[Any] = []
+    for value in values:
+        if isinstance(value, list):
+            joined += cast(list[Any], value)
+        else:
+            joined.append(value)
+    return joined
 
 
 def escape_key(key: str) -> str:

@@ -114,21 +114,23 @@ def kind(value: Any) -> str:
     return "list" if isinstance(value, list) else "object"
 
 
-def equal(a: Any, b: Any, *, inside_object: bool = False) -> bool:
-    """Whether two values are the same: types count, numbers compare by value, long digit strings equal integers.
-
-    The rule for digit strings ends at the first object: inside one, a string is a string.
-    """
-    if not inside_object and {kind(a), kind(b)} == {"string", "number"}:
-        text, number = (a, b) if isinstance(a, str) else (b, a)
-        return spells_long_integer(text) and int(text) == number
+def equal(a: Any, b: Any) -> bool:
+    """Whether two values are the same: types count, numbers compare by value."""
     if kind(a) != kind(b):
         return False
     if isinstance(a, list):
-        return len(a) == len(b) and all(equal(x, y, inside_object=inside_object) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(equal(x, y) for x, y in zip(a, b, strict=True))
     if isinstance(a, dict):
-        return a.keys() == b.keys() and all(equal(a[key], b[key], inside_object=True) for key in a)
+        return a.keys() == b.keys() and all(equal(a[key], b[key]) for key in a)
     return a == b
+
+
+def means_the_same(a: Any, b: Any) -> bool:
+    """Equal, or a long string of digits and the integer that it spells."""
+    if {kind(a), kind(b)} == {"string", "number"}:
+        text, number = (a, b) if isinstance(a, str) else (b, a)
+        return spells_long_integer(text) and isinstance(number, int) and int(text) == number
+    return equal(a, b)
 
 
 def spells_long_integer(text: str) -> bool:
@@ -198,9 +200,9 @@ def matches(value: Any, operand: Any) -> bool:
     """What `$eq` means: missing equals null, and a list matches as a whole or by one of its elements."""
     if value is MISSING:
         return operand is None
-    if equal(value, operand):
+    if means_the_same(value, operand):
         return True
-    return isinstance(value, list) and any(equal(element, operand) for element in value)
+    return isinstance(value, list) and any(means_the_same(element, operand) for element in value)
 
 
 def compares(operator: str, value: Any, operand: Any) -> bool:
@@ -218,7 +220,7 @@ def compares(operator: str, value: Any, operand: Any) -> bool:
 def contains(value: Any, operand: Any) -> bool:
     if isinstance(value, str):
         return isinstance(operand, str) and operand in value
-    return isinstance(value, list) and any(equal(element, operand) for element in value)
+    return isinstance(value, list) and any(means_the_same(element, operand) for element in value)
 
 
 def filter_rows(rows: list[Any], condition: Condition) -> list[int]:
@@ -258,13 +260,14 @@ def sort_rows(rows: list[Any], keys: list[tuple[Path, bool]]) -> list[int]:
 
 
 def distinct(rows: list[Any], path: Path) -> list[tuple[Any, int]]:
-    """The values of a field with their counts, most frequent first. A list counts by its elements."""
+    """The values of a field with their counts, most frequent first. A list counts by its elements, each once in a row."""
     values: list[Any] = []
     counts: list[int] = []
     for row in rows:
         found = read_or_null(row, path)
-        for value in found if isinstance(found, list) else [found]:
-            if value is None:
+        held = found if isinstance(found, list) else [found]
+        for place, value in enumerate(held):
+            if value is None or position_of_equal(value, held[:place]) is not None:
                 continue
             position = position_of_equal(value, values)
             if position is None:

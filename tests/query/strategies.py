@@ -139,7 +139,8 @@ def is_number_or_text(value: Any) -> bool:
 def operators(*, huge: bool = True, depth: int = 1) -> Values:
     """One or two operators of a field with their operands, or a `$not` of such."""
     value = mostly(st.sampled_from(FEW), values(huge=huge), times=1)
-    comparable = st.sampled_from([0, 1, 2, 1.5, "", "a", "ab"]) | scalars(huge=huge).filter(is_number_or_text)
+    middling = st.sampled_from([1, 1.5, 2, 3, "a", "aa", "b"])
+    comparable = mostly(middling, scalars(huge=huge).filter(is_number_or_text))
     text = st.sampled_from(["", "a", "ab", "A", "2", "é", "e"]) | st.sampled_from(TEXTS)
     known: dict[str, Values] = {"$eq": value, "$ne": value, "$contains": value | text, "$startswith": text}
     known |= {name: st.lists(value, min_size=1, max_size=4) for name in ("$in", "$nin")}
@@ -185,7 +186,8 @@ def sort_specs() -> st.SearchStrategy[list[tuple[str, bool]]]:
 def metric_specs() -> st.SearchStrategy[str]:
     """All metrics over all paths."""
     names = st.sampled_from(NUMBER_METRICS) | st.sampled_from(OTHER_METRICS)
-    return st.just("count") | st.builds("{}:{}".format, names, paths())
+    path = mostly(st.sampled_from(["a", "b", "n.y"]), paths(), times=2)
+    return mostly(st.builds("{}:{}".format, names, path), st.just("count"), times=6)
 
 
 def groupings() -> Values:

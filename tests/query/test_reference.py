@@ -71,14 +71,14 @@ def test_read(row: Any, path: str, value: Any) -> None:
         ([True], [1], False),
         ({"a": 1, "b": 2}, {"b": 2.0, "a": 1}, True),
         ({"a": None}, {}, False),
-        (str(ID), ID, True),
-        (-ID, str(-ID), True),
+        (str(ID), ID, False),
+        (-ID, str(-ID), False),
         ("123456789012345", 123456789012345, False),
-        ("1234567890123456", 1234567890123456, True),
+        ("1234567890123456", 1234567890123456, False),
         ("01234567890123456", 1234567890123456, False),
         ("+1234567890123456", 1234567890123456, False),
         ("١٢٣٤٥٦٧٨٩٠١٢٣٤٥٦", 1234567890123456, False),
-        ([str(ID)], [ID], True),
+        ([str(ID)], [ID], False),
         ({"id": str(ID)}, {"id": ID}, False),
         ([{"id": str(ID)}], [{"id": ID}], False),
     ],
@@ -158,7 +158,7 @@ def test_order_by_code_point_and_by_several_fields() -> None:
 
 def test_distinct_counts_elements_and_leaves_out_null() -> None:
     rows = [{"v": "b"}, {"v": ["a", "a", None, ["a"]]}, {"v": 2}, {"v": None}, {}, {"v": 2.0}, {"v": []}, {"v": True}]
-    assert distinct(rows, "v") == [("a", 2), (2, 2), ("b", 1), (["a"], 1), (True, 1)]
+    assert distinct(rows, "v") == [(2, 2), ("b", 1), ("a", 1), (["a"], 1), (True, 1)]
 
 
 def numbered(*numbers: Any) -> list[Any]:

@@ -216,7 +216,7 @@ def type_hint(condition: Condition, column: Columns, positions: Sequence[int]) -
     return None
 
 
-_TYPED = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$contains", "$startswith"})
+_TYPED = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$contains"})
 
 
 def _shown(value: Any) -> str:

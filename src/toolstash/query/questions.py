@@ -156,9 +156,11 @@ def _elements(value: Any) -> dict[Any, Any]:
     """What a row's value counts for, by equality."""
     if value is None or value is MISSING:
         return {}
-    if not isinstance(value, list):
-        return {equality_key(value): value}
-    return {equality_key(element): element for element in cast(list[Any], value) if element is not None}
+    found: dict[Any, Any] = {}
+    for element in cast(list[Any], value) if isinstance(value, list) else [value]:
+        if element is not None:
+            found.setdefault(equality_key(element), element)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -185,12 +185,11 @@ class FlatTable(DerivedTable):
         return super().make_column(path) if _overlap(path, self._path) else self.parents_column(path)
 
     def rows_at(self, positions: Sequence[int]) -> list[Any]:
-        values, path = self._values, self._path
-        rows = self.parents_rows(positions)
-        return [
-            row if values[position] is MISSING else _with_field(row, path, as_json(values[position]))
-            for row, position in zip(rows, positions, strict=True)
-        ]
+        return [self._flat(row, position) for row, position in zip(self.parents_rows(positions), positions, strict=True)]
+
+    def _flat(self, row: Any, position: int) -> Any:
+        was_list = self._parent.column(self._path)[self._origins[position]].__class__ is list
+        return _with_field(row, self._path, as_json(self._values[position])) if was_list else row
 
 
 def name_of(path: str) -> str:
