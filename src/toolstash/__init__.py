@@ -2,9 +2,11 @@
 
     Ctx                 registers producers and tools, runs calls (`Forge` is another name for it)
     ToolSet             tools that explore a workspace; BoundToolSet: the same with the workspace filled in
+    ConsumerContext     what a consumer reads rows with and stores its result with
     RedisStore          workspaces on a server that all workers share; MemoryStore: in this process
     BaseStore           what a store is, to write another one
-    WorkspaceMeta       what is known of a workspace; WorkspaceRef: the notice that a model reads
+    WorkspaceMeta       what is known of a workspace; WorkspaceRef: the notice that a model reads; Hit: a row found
+    chunk_text          text to rows; split_sections, split_markdown_sections
     current_session     the session that is active here; session_scope: makes one active
 
 Errors are in `toolstash.errors`, all under `ToolstashError`. Names load on first use: the import itself is light.
@@ -16,7 +18,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolstash.contracts import WorkspaceMeta, WorkspaceRef
+    from toolstash.contracts import Hit, WorkspaceMeta, WorkspaceRef
     from toolstash.errors import (
         InvalidArgumentError,
         PayloadTooLargeError,
@@ -33,16 +35,18 @@ if TYPE_CHECKING:
         WorkspaceShapeMismatchError,
         WorkspaceTypeMismatchError,
     )
+    from toolstash.query.splitting import chunk_text, split_markdown_sections, split_sections
     from toolstash.store.base import BaseStore
     from toolstash.store.memory_store import MemoryStore
     from toolstash.store.redis_store import RedisStore
     from toolstash.store.session import current_session, session_scope
+    from toolstash.tools.consumer import ConsumerContext
     from toolstash.tools.ctx import Ctx
     from toolstash.tools.ctx import Ctx as Forge
     from toolstash.tools.toolset import BoundToolSet, ToolSet
 
 _HOMES = {
-    "toolstash.contracts": ("WorkspaceMeta", "WorkspaceRef"),
+    "toolstash.contracts": ("Hit", "WorkspaceMeta", "WorkspaceRef"),
     "toolstash.errors": (
         "InvalidArgumentError",
         "PayloadTooLargeError",
@@ -59,10 +63,12 @@ _HOMES = {
         "WorkspaceShapeMismatchError",
         "WorkspaceTypeMismatchError",
     ),
+    "toolstash.query.splitting": ("chunk_text", "split_markdown_sections", "split_sections"),
     "toolstash.store.base": ("BaseStore",),
     "toolstash.store.memory_store": ("MemoryStore",),
     "toolstash.store.redis_store": ("RedisStore",),
     "toolstash.store.session": ("current_session", "session_scope"),
+    "toolstash.tools.consumer": ("ConsumerContext",),
     "toolstash.tools.ctx": ("Ctx",),
     "toolstash.tools.toolset": ("BoundToolSet", "ToolSet"),
 }
@@ -71,8 +77,10 @@ _home_of = {name: home for home, names in _HOMES.items() for name in names}
 __all__ = [
     "BaseStore",
     "BoundToolSet",
+    "ConsumerContext",
     "Ctx",
     "Forge",
+    "Hit",
     "InvalidArgumentError",
     "MemoryStore",
     "PayloadTooLargeError",
@@ -92,8 +100,11 @@ __all__ = [
     "WorkspaceRef",
     "WorkspaceShapeMismatchError",
     "WorkspaceTypeMismatchError",
+    "chunk_text",
     "current_session",
     "session_scope",
+    "split_markdown_sections",
+    "split_sections",
 ]
 
 

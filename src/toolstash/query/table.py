@@ -185,7 +185,9 @@ class FlatTable(DerivedTable):
         return super().make_column(path) if _overlap(path, self._path) else self.parents_column(path)
 
     def rows_at(self, positions: Sequence[int]) -> list[Any]:
-        return [self._flat(row, position) for row, position in zip(self.parents_rows(positions), positions, strict=True)]
+        return [
+            self._flat(row, position) for row, position in zip(self.parents_rows(positions), positions, strict=True)
+        ]
 
     def _flat(self, row: Any, position: int) -> Any:
         was_list = self._parent.column(self._path)[self._origins[position]].__class__ is list

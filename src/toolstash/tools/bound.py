@@ -143,6 +143,19 @@ def fit_rows(
     return fitted
 
 
+def fitting_count(rows: Sequence[Any], limit: int, *, extra: Sequence[int], field_limit: int = FIELD_CHARS) -> int:
+    """How many of the first rows are within `limit` with no more than their long fields cut; at least one.
+
+    `extra` is what goes with each row, in characters.
+    """
+    used = 0
+    for count, (row, more) in enumerate(zip(rows, extra, strict=True)):
+        used += _measured(0, row, json_chars(row)).bounded_size(field_limit) + more
+        if used > limit and count:
+            return count
+    return len(rows)
+
+
 @dataclass(frozen=True, slots=True)
 class _Row:
     """A row with its size as JSON; for a dict also the sizes of its fields."""
@@ -154,6 +167,13 @@ class _Row:
 
     def has_long_field(self, field_limit: int) -> bool:
         return self.size > field_limit and max(self.fields.values(), default=0) > field_limit
+
+    def bounded_size(self, field_limit: int) -> int:
+        """The size with fields cut to their bound."""
+        if not self.has_long_field(field_limit):
+            return self.size
+        surplus = sum(size - field_limit for size in self.fields.values() if size > field_limit)
+        return self.size - surplus + _CUT_ENTRY
 
     def demand(self, field_limit: int) -> int:
         """What the row would take if it had all the room it wants, its entry in `cut` included."""

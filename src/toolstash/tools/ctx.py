@@ -2,45 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
-import logging
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import replace as with_changes
 from types import TracebackType
 from typing import Any, ParamSpec, Self
 
 from toolstash.blocking import AsyncTool, Blocking, run_blocking
 from toolstash.contracts import Call, Limits, WorkspaceMeta, WorkspaceRef
 from toolstash.errors import SessionRequiredError
-from toolstash.schema.function import FunctionSchema, function_name
+from toolstash.schema.function import function_name
 from toolstash.schema.names import tool_name
-from toolstash.schema.resolve import function_behind
 from toolstash.store.base import BaseStore
-from toolstash.store.cpu import on_cpu
 from toolstash.store.factory import store_of
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import Quota, ReplaceRule
 from toolstash.store.session import current_session, session_scope
-from toolstash.tools.describe import encoded_chars, schema_for, tools_for, toolsets_of
+from toolstash.tools.consumer import DERIVED_TYPE, Consumer, Output
+from toolstash.tools.describe import toolsets_of
 from toolstash.tools.dispatch import dispatch
 from toolstash.tools.lifetime import Lifetime, RunningCall
-from toolstash.tools.notice import build_ref
-from toolstash.tools.options import check_options, check_result_bound, checked_meta, checked_ttl
-from toolstash.tools.producer import PIPELINE_PRODUCER, Key, Producer, check_key, materialize, public_arguments
+from toolstash.tools.options import UNSET, check_options, check_result_bound, checked_meta, checked_ttl
+from toolstash.tools.producer import Key, Producer, materialize, public_arguments
+from toolstash.tools.storing import Storing
 from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
 
 P = ParamSpec("P")
-logger = logging.getLogger("toolstash")
-
-
-class _Unset:
-    def __repr__(self) -> str:
-        return "<the Ctx's>"
-
-
-UNSET: Any = _Unset()
 
 
 class Ctx:
@@ -91,11 +78,12 @@ class Ctx:
         self._safe = safe
         self._default_ttl = default_ttl
         self._default_notify = default_notify
-        self._inline_below_chars = inline_below_chars
-        self._limits = Limits(max_items, max_bytes)
-        self._quota = Quota(max_workspaces_per_session, max_bytes_per_session)
+        quota = Quota(max_workspaces_per_session, max_bytes_per_session)
+        self.storing = Storing(self.store, Limits(max_items, max_bytes), quota, inline_below_chars)
         self._toolsets: dict[str, ToolSet] = {}
         self._producers: dict[str, Producer] = {}
+        self._consumers: list[Consumer] = []
+        self._exposed_consumers: set[str] = set()
         self._lifetime = Lifetime()
 
     # Registering
@@ -130,25 +118,69 @@ class Ctx:
             raise ValueError("workspace_type is a non-empty string such as 'papers'")
 
         def decorate(function: Callable[P, Any]) -> AsyncTool[P, Any]:
-            signature = inspect.signature(function)
-            check_key(key, function, signature)
             producer = Producer(
                 ctx=self,
                 function=function,
-                signature=signature,
                 workspace_type=workspace_type,
                 toolsets=materialize(toolsets, workspace_type),
                 key=key,
                 transform=transform,
                 meta=checked_meta(meta),
-                ttl=checked_ttl(self._default_ttl if ttl is UNSET else ttl),
+                ttl=checked_ttl(self.lifetime_of(ttl)),
                 notify=self._default_notify if notify is None else notify,
             )
-            note = "Returns a notice about the stored result and the tools that explore it, not the data itself."
-            schema = FunctionSchema.of(function, name=tool_name(function_name(function)), note=note)
+            schema = producer.schema()
             tool = AsyncTool[P, Any](producer.run, like=function)
             self.register(ToolEntry(schema.name, tool, schema, safe=self._safe))
             self._producers[schema.name] = producer
+            return tool
+
+        return decorate
+
+    def consumer(
+        self,
+        workspace_type: str | None = None,
+        *,
+        produces: str | None = None,
+        produces_toolsets: ToolSet | ToolSetSpec | Sequence[ToolSet | ToolSetSpec] | None = None,
+        name: str | None = None,
+        meta: Mapping[str, Any] | None = None,
+        ttl: float | None = UNSET,
+        expose: bool = True,
+    ) -> Callable[[Callable[..., Any]], AsyncTool[..., Any]]:
+        """Makes a function that reads a workspace callable by a model. It may store a new one with `emit`.
+
+        The parameter annotated `ConsumerContext` (or named `ctx` or `forge_ctx`) is supplied and hidden from models.
+
+        Args:
+            workspace_type: The type of workspace that it reads; None: any.
+            produces: The type of what it emits.
+            produces_toolsets: The tools that explore what it emits.
+            name: The tool's name; None: the function's.
+            meta: Kept with what it emits and said in the notice.
+            ttl: Seconds that what it emits lives; None: until dropped. Left out: the Ctx's.
+            expose: False keeps it out of schemas and dispatch, for your own code only.
+
+        Raises:
+            ValueError: Tool sets without `produces`, or the name is taken.
+        """
+        if callable(workspace_type):
+            raise TypeError("write @ctx.consumer() with parentheses")
+        if produces_toolsets is not None and produces is None:
+            raise ValueError("produces_toolsets needs produces: the type of what the consumer emits")
+
+        def decorate(function: Callable[..., Any]) -> AsyncTool[..., Any]:
+            title = tool_name(name or function_name(function))
+            toolsets = None if produces_toolsets is None else materialize(produces_toolsets, produces or "")
+            kept = UNSET if ttl is UNSET else checked_ttl(ttl)
+            output = Output(title, produces or DERIVED_TYPE, toolsets, checked_meta(meta), kept)
+            consumer = Consumer(ctx=self, function=function, workspace_type=workspace_type, output=output)
+            tool = AsyncTool(consumer.run, like=function)
+            if expose:
+                schema = consumer.schema(title, produces)
+                self.register(ToolEntry(title, tool, schema, workspace_type=workspace_type, safe=self._safe))
+                self._exposed_consumers.add(title)
+            self._consumers.append(consumer)
             return tool
 
         return decorate
@@ -187,9 +219,9 @@ class Ctx:
             ValueError: Another function has that name. (The same function may be defined again, as in a notebook.)
         """
         held = self.entries.get(entry.name)
-        if held is not None and _origin(held) != _origin(entry):
+        if held is not None and held.origin != entry.origin:
             raise ValueError(
-                f"the tool name '{entry.name}' is taken by {'.'.join(_origin(held))}; give one of them another name"
+                f"the tool name '{entry.name}' is taken by {'.'.join(held.origin)}; give one of them another name"
             )
         self.entries[entry.name] = entry
 
@@ -256,54 +288,21 @@ class Ctx:
                 producer_fn=producer_fn,
                 producer_kwargs=public_arguments(producer_kwargs or {}),
                 extra=checked_meta(meta),
-                ttl=checked_ttl(self._default_ttl if ttl is UNSET else ttl),
+                ttl=checked_ttl(self.lifetime_of(ttl)),
             )
             if toolsets is None:
-                toolsets = toolsets_of(workspace_type, self._producers.values(), self._toolsets)
-            return await self._store(draft, await Payload.of(payload), toolsets, replace_if)
+                toolsets = self.toolsets_for_type(workspace_type)
+            return await self.storing.put(draft, await Payload.of(payload), toolsets, replace_if)
 
-    async def keep(self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any) -> Any:
-        """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
-        payload = await Payload.of(result)
-        if self._inline_below_chars > 0 and not payload.is_stream:
-            chars = await on_cpu(lambda: encoded_chars(result))
-            if chars < self._inline_below_chars:
-                return result
-        name = function_name(producer.function)
-        draft = WorkspaceMeta(
-            workspace_id=workspace_id or "",
-            workspace_type=producer.workspace_type,
-            producer_fn=name,
-            producer_kwargs=arguments,
-            extra=producer.meta,
-            ttl=producer.ttl,
-        )
-        rule = ReplaceRule(producer.workspace_type, (name, PIPELINE_PRODUCER))
-        ref = await self._store(draft, payload, producer.toolsets, rule)
-        return ref.to_dict() if producer.notify else ref
+    def lifetime_of(self, ttl: float | None) -> float | None:
+        """A time to live in seconds, the Ctx's own where none is given."""
+        return self._default_ttl if ttl is UNSET else ttl
 
-    async def _store(
-        self, draft: WorkspaceMeta, payload: Payload, toolsets: Sequence[ToolSet], rule: ReplaceRule | None
-    ) -> WorkspaceRef:
-        session = current_session()
-        at = self.store.place(draft.workspace_id or None, draft.workspace_type, session)
-        placed = with_changes(draft, workspace_id=at.workspace_id, session_id=session, limits=self._limits)
-        meta, dropped = await self.store.replace(placed, payload, rule, quota=self._quota)
-        tools = tools_for(toolsets, payload)
-        if toolsets and not tools:
-            names = ", ".join(toolset.name for toolset in toolsets)
-            logger.warning("no tool of %s reads the %s data of workspace %s", names, payload.shape, at.workspace_id)
-        made_room = f"To make room, the oldest workspaces were dropped: {', '.join(dropped)[:300]}." if dropped else ""
-        return await on_cpu(
-            lambda: build_ref(
-                meta,
-                sample=payload.sample,
-                item_schema=schema_for(payload),
-                tools=tools,
-                non_finite=meta.non_finite,
-                note=made_room,
-            )
-        )
+    def toolsets_for_type(self, workspace_type: str) -> Sequence[ToolSet]:
+        """The tool sets that explore a type: those of its producers and consumers, and the one of that name."""
+        outputs = [(producer.workspace_type, producer.toolsets) for producer in self._producers.values()]
+        outputs += [(consumer.output.workspace_type, consumer.output.toolsets or ()) for consumer in self._consumers]
+        return toolsets_of(workspace_type, outputs, self._toolsets)
 
     async def list_workspaces(self, workspace_type: str | None = None) -> list[str]:
         """Ids of the live workspaces that the caller sees, oldest first."""
@@ -338,12 +337,16 @@ class Ctx:
     # Schemas
 
     def get_tools(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
-        """All tools in OpenAI form: producers, then tools. With an id, tools admit only that workspace."""
-        return [*self.get_producer_schemas(), *self.get_all_tool_schemas(workspace_id)]
+        """All tools in OpenAI form: producers, consumers, tools. With an id, tools admit only that workspace."""
+        return [*self.get_producer_schemas(), *self.get_consumer_schemas(), *self.get_all_tool_schemas(workspace_id)]
 
     def get_producer_schemas(self) -> list[dict[str, Any]]:
         """The producers in OpenAI form."""
         return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self._producers]
+
+    def get_consumer_schemas(self) -> list[dict[str, Any]]:
+        """The consumers in OpenAI form."""
+        return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self._exposed_consumers]
 
     def get_all_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
         """The tools of all tool sets in OpenAI form."""
@@ -391,9 +394,3 @@ class Ctx:
         """Raises SessionRequiredError where this Ctx wants a session and none is active."""
         if self.require_session and current_session() is None:
             raise SessionRequiredError("This Ctx requires a session for every call.")
-
-
-def _origin(entry: ToolEntry) -> tuple[str, str]:
-    """Where the function behind a tool was defined."""
-    function = function_behind(getattr(entry.run, "__wrapped__", entry.run))
-    return getattr(function, "__module__", ""), getattr(function, "__qualname__", entry.name)

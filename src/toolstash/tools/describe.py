@@ -11,7 +11,6 @@ from toolstash.schema.infer import item_schema_of
 from toolstash.store.codec import Tally, encode
 from toolstash.store.payload import Payload
 from toolstash.tools.notice import ToolListing
-from toolstash.tools.producer import Producer
 from toolstash.tools.toolset import ToolSet
 
 
@@ -44,15 +43,10 @@ def schema_for(payload: Payload) -> dict[str, Any] | None:
 
 
 def toolsets_of(
-    workspace_type: str, producers: Iterable[Producer], toolsets: Mapping[str, ToolSet]
+    workspace_type: str, outputs: Iterable[tuple[str, Sequence[ToolSet]]], toolsets: Mapping[str, ToolSet]
 ) -> Sequence[ToolSet]:
-    """The tool sets that explore a type: those of its producers, and the one of that name."""
-    found = {
-        toolset.name: toolset
-        for producer in producers
-        if producer.workspace_type == workspace_type
-        for toolset in producer.toolsets
-    }
+    """The tool sets that explore a type: those that `outputs` names for it, and the one of that name."""
+    found = {toolset.name: toolset for made, named in outputs if made == workspace_type for toolset in named}
     if workspace_type in toolsets:
         found[workspace_type] = toolsets[workspace_type]
     return list(found.values())

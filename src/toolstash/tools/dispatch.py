@@ -110,8 +110,7 @@ async def _explained(ctx: Ctx, entry: ToolEntry, error: ToolstashError) -> dict[
 
 
 async def _alternatives(ctx: Ctx, entry: ToolEntry, error: WorkspaceNotFoundError) -> dict[str, Any]:
-    toolset = entry.toolset
-    ids = await _visible_ids(ctx, toolset.name if toolset is not None and toolset.enforce_type else None)
+    ids = await _visible_ids(ctx, entry.workspace_type)
     near = near_names(error.workspace_id, ids)
     found: dict[str, Any] = {}
     if ids:

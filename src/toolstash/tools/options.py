@@ -7,6 +7,15 @@ from typing import Any
 
 from toolstash.store.codec import pack
 
+
+class _Unset:
+    def __repr__(self) -> str:
+        return "<the Ctx's>"
+
+
+UNSET: Any = _Unset()
+"""A `ttl` that was left out, which is another thing than None."""
+
 LEAST_RESULT_CHARS = 4_000  # a notice has up to 3,000
 MOST_TTL_SECONDS = 10 * 365 * 86_400
 

@@ -6,11 +6,12 @@ import inspect
 import re
 import string
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from toolstash.errors import InvalidArgumentError
-from toolstash.schema.function import function_name
+from toolstash.schema.function import FunctionSchema, function_name
+from toolstash.schema.names import tool_name
 from toolstash.store.values import is_rows
 from toolstash.threads import in_thread
 from toolstash.tools.calling import call
@@ -35,7 +36,6 @@ class Producer:
 
     ctx: Ctx
     function: Callable[..., Any]
-    signature: inspect.Signature
     workspace_type: str
     toolsets: Sequence[ToolSet]
     key: Key | None
@@ -43,6 +43,16 @@ class Producer:
     meta: Mapping[str, Any]
     ttl: float | None
     notify: bool
+    signature: inspect.Signature = field(init=False)
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "signature", inspect.signature(self.function))
+        check_key(self.key, self.function, self.signature)
+
+    def schema(self) -> FunctionSchema:
+        """What a model is told of it."""
+        note = "Returns a notice about the stored result and the tools that explore it, not the data itself."
+        return FunctionSchema.of(self.function, name=tool_name(function_name(self.function)), note=note)
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function, stores what it returns, and gives the notice (or the WorkspaceRef).
@@ -58,7 +68,7 @@ class Producer:
             result = await call(self.function, *bound.args, **bound.kwargs)
             if self.transform is not None:
                 result = await call(self.transform, await _collected(result))
-            return await self.ctx.keep(self, workspace_id, public_arguments(bound.arguments), result)
+            return await self.ctx.storing.keep(self, workspace_id, public_arguments(bound.arguments), result)
 
     def _id_for(self, arguments: Mapping[str, Any]) -> str | None:
         if self.key is None:
@@ -81,10 +91,10 @@ def check_key(key: Key | None, function: Callable[..., Any], signature: inspect.
     if not isinstance(key, str):
         return
     names = {name for name, parameter in signature.parameters.items() if parameter.kind not in _VARIADIC}
-    for _, field, _, _ in string.Formatter().parse(key):
-        if field is not None and field not in names:
+    for _, place, _, _ in string.Formatter().parse(key):
+        if place is not None and place not in names:
             raise ValueError(
-                f"key={key!r}: '{{{field}}}' is not a parameter of {function_name(function)}(); "
+                f"key={key!r}: '{{{place}}}' is not a parameter of {function_name(function)}(); "
                 f"use the plain names {sorted(names)}"
             )
     if not key:

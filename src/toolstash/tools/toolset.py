@@ -9,13 +9,14 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from toolstash.blocking import AsyncTool, in_event_loop
-from toolstash.contracts import DataShape, WorkspaceMeta
-from toolstash.errors import WorkspaceShapeMismatchError, WorkspaceTypeMismatchError
+from toolstash.contracts import DataShape
 from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
+from toolstash.schema.resolve import function_behind
 from toolstash.store.base import BaseStore
 from toolstash.store.primitives import Reading
 from toolstash.tools.calling import call
+from toolstash.tools.checks import check_shape, check_type
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -32,8 +33,15 @@ class ToolEntry:
     schema: FunctionSchema
     data_shape: DataShape | None = None
     toolset: ToolSet | None = None
+    workspace_type: str | None = None
     safe: bool = True
     is_builtin: bool = False
+
+    @property
+    def origin(self) -> tuple[str, str]:
+        """Where the function behind the tool was defined."""
+        function = function_behind(getattr(self.run, "__wrapped__", self.run))
+        return getattr(function, "__module__", ""), getattr(function, "__qualname__", self.name)
 
 
 class ToolSet:
@@ -57,6 +65,11 @@ class ToolSet:
         self.data_shape: DataShape | None = data_shape
         self.entries: dict[str, ToolEntry] = {}
         self._ctx: Ctx | None = None
+
+    @property
+    def workspace_type(self) -> str | None:
+        """The type of workspace that the tools accept; None: any."""
+        return self.name if self.enforce_type else None
 
     @property
     def tools(self) -> dict[str, AnyTool]:
@@ -127,7 +140,9 @@ class ToolSet:
                 body = self._validated(body, inspect.signature(function), shape)
             if output_hint is not None:
                 body = _hinted(body, output_hint)
-            entry = ToolEntry(chosen, AsyncTool(body, like=function), schema, shape, self, self.safe)
+            entry = ToolEntry(
+                chosen, AsyncTool(body, like=function), schema, shape, self, self.workspace_type, self.safe
+            )
             self._add(entry)
             return entry.run
 
@@ -140,13 +155,14 @@ class ToolSet:
         *,
         output_hint: str | None = None,
         schema_extra: Mapping[str, Mapping[str, Any]] | None = None,
+        note: str = "",
     ) -> None:
         """Registers an async function that checks its workspace itself and answers with plain JSON."""
         name = self.tool_name_of(function.__name__)
         body = function if output_hint is None else _hinted(function, output_hint)
-        schema = FunctionSchema.of(function, name=name, schema_extra=schema_extra)
+        schema = FunctionSchema.of(function, name=name, schema_extra=schema_extra, note=note)
         tool = AsyncTool(body, like=function)
-        self._add(ToolEntry(name, tool, schema, data_shape, self, self.safe, is_builtin=True))
+        self._add(ToolEntry(name, tool, schema, data_shape, self, self.workspace_type, self.safe, is_builtin=True))
 
     def to_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
         """The tools in OpenAI form; with an id, `workspace_id` admits only that one."""
@@ -163,26 +179,9 @@ class ToolSet:
         """Runs a read of the store on a workspace that must be of this set's type and shape."""
         store = self._attached().store
         reading = await read(store, await store.locate(workspace_id))
-        self._check(reading.meta, shape or self.data_shape)
+        check_type(reading.meta, self.workspace_type, "tool")
+        check_shape(reading.meta, shape or self.data_shape, self._tools_for(reading.meta.data_shape))
         return reading
-
-    def _check(self, meta: WorkspaceMeta, shape: DataShape | None) -> None:
-        if self.enforce_type and meta.workspace_type != self.name:
-            raise WorkspaceTypeMismatchError(
-                f"Workspace '{meta.workspace_id:.150}' is of type '{meta.workspace_type:.60}'; "
-                f"this tool explores '{self.name:.60}'.",
-                workspace_id=meta.workspace_id[:150],
-                expected_type=self.name,
-                actual_type=meta.workspace_type,
-            )
-        if shape is not None and meta.data_shape != shape:
-            raise WorkspaceShapeMismatchError(
-                f"This tool reads {shape} data, but the workspace holds {meta.data_shape} data.",
-                workspace_id=meta.workspace_id[:150],
-                expected_shape=shape,
-                actual_shape=meta.data_shape,
-                suggested_action=self._tools_for(meta.data_shape),
-            )
 
     def _tools_for(self, shape: DataShape) -> str:
         names = [name for name, entry in self.entries.items() if entry.data_shape in (None, shape)]

@@ -5,8 +5,11 @@ A factory called without a name takes it from the producer's workspace type: `to
 
 from __future__ import annotations
 
+from toolstash.toolsets.filter_set import filter_set
 from toolstash.toolsets.kv_reader import kv_reader
 from toolstash.toolsets.paginator import paginator
+from toolstash.toolsets.pipeline import pipeline
 from toolstash.toolsets.text_content import text_content
+from toolstash.toolsets.text_search import text_search
 
-__all__ = ["kv_reader", "paginator", "text_content"]
+__all__ = ["filter_set", "kv_reader", "paginator", "pipeline", "text_content", "text_search"]

@@ -13,18 +13,25 @@ from toolstash.tools.bound import PAGE_CHARS, fit_rows, json_chars, json_text, t
 from toolstash.tools.ctx import Ctx
 from toolstash.tools.toolset import ToolSet, ToolSetSpec, make_toolset
 from toolstash.toolsets.bounds import at_least, piece_keys
+from toolstash.toolsets.mutations import Mutations
 
 MAX_PAGE_SIZE = 100
 
 
 def paginator(
-    ctx: Ctx, name: str | None = None, *, max_page_size: int = MAX_PAGE_SIZE, enforce_type: bool = True
+    ctx: Ctx,
+    name: str | None = None,
+    *,
+    max_page_size: int = MAX_PAGE_SIZE,
+    mutations: bool = False,
+    enforce_type: bool = True,
 ) -> ToolSet | ToolSetSpec:
     """Tools `paginate`, `count`, `get_item` and `get_slice` for lists.
 
     Args:
         name: What tool names start with; None: the producer's workspace type.
         max_page_size: Rows of one page or slice at most.
+        mutations: Whether there are also `append_items`, `update_item`, `patch_item` and `delete_items`.
         enforce_type: Whether only workspaces of the type `name` are accepted.
 
     Raises:
@@ -32,7 +39,13 @@ def paginator(
     """
     if max_page_size < 1:
         raise ValueError(f"max_page_size must be at least 1, not {max_page_size}")
-    return make_toolset(ctx, name, lambda toolset: _Pages(toolset, max_page_size).register(), enforce_type=enforce_type)
+
+    def fill(toolset: ToolSet) -> None:
+        _Pages(toolset, max_page_size).register()
+        if mutations:
+            Mutations(toolset).register()
+
+    return make_toolset(ctx, name, fill, enforce_type=enforce_type)
 
 
 class _Pages:

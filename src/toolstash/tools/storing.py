@@ -1,0 +1,84 @@
+"""How results become workspaces, and notices of them."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Sequence
+from dataclasses import dataclass
+from dataclasses import replace as with_changes
+from typing import Any
+
+from toolstash.contracts import Limits, WorkspaceMeta, WorkspaceRef
+from toolstash.schema.function import function_name
+from toolstash.store.base import BaseStore
+from toolstash.store.cpu import on_cpu
+from toolstash.store.payload import Payload
+from toolstash.store.primitives import Quota, ReplaceRule
+from toolstash.store.session import current_session
+from toolstash.tools.describe import encoded_chars, schema_for, tools_for
+from toolstash.tools.notice import build_ref
+from toolstash.tools.producer import PIPELINE_PRODUCER, Producer
+from toolstash.tools.toolset import ToolSet
+
+logger = logging.getLogger("toolstash")
+
+
+@dataclass(frozen=True, slots=True)
+class Storing:
+    """Stores results within the bounds of one Ctx."""
+
+    store: BaseStore
+    limits: Limits
+    quota: Quota
+    inline_below_chars: int
+
+    async def put(
+        self,
+        draft: WorkspaceMeta,
+        payload: Payload,
+        toolsets: Sequence[ToolSet],
+        rule: ReplaceRule | None,
+        *,
+        status: str = "workspace_ready",
+    ) -> WorkspaceRef:
+        """Stores a payload for the current session and describes it. An empty id in the draft asks for a random one."""
+        session = current_session()
+        at = self.store.place(draft.workspace_id or None, draft.workspace_type, session)
+        placed = with_changes(draft, workspace_id=at.workspace_id, session_id=session, limits=self.limits)
+        meta, dropped = await self.store.replace(placed, payload, rule, quota=self.quota)
+        tools = tools_for(toolsets, payload)
+        if toolsets and not tools:
+            names = ", ".join(toolset.name for toolset in toolsets)
+            logger.warning("no tool of %s reads the %s data of workspace %s", names, payload.shape, at.workspace_id)
+        made_room = f"To make room, the oldest workspaces were dropped: {', '.join(dropped)[:300]}." if dropped else ""
+        return await on_cpu(
+            lambda: build_ref(
+                meta,
+                sample=payload.sample,
+                item_schema=schema_for(payload),
+                tools=tools,
+                non_finite=meta.non_finite,
+                status=status,
+                note=made_room,
+            )
+        )
+
+    async def keep(self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any) -> Any:
+        """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
+        payload = await Payload.of(result)
+        if self.inline_below_chars > 0 and not payload.is_stream:
+            chars = await on_cpu(lambda: encoded_chars(result))
+            if chars < self.inline_below_chars:
+                return result
+        name = function_name(producer.function)
+        draft = WorkspaceMeta(
+            workspace_id=workspace_id or "",
+            workspace_type=producer.workspace_type,
+            producer_fn=name,
+            producer_kwargs=arguments,
+            extra=producer.meta,
+            ttl=producer.ttl,
+        )
+        rule = ReplaceRule(producer.workspace_type, (name, PIPELINE_PRODUCER))
+        ref = await self.put(draft, payload, producer.toolsets, rule)
+        return ref.to_dict() if producer.notify else ref
