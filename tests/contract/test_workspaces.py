@@ -23,8 +23,8 @@ from toolstash import (
     WorkspaceShapeMismatchError,
 )
 from toolstash.contracts import Limits
-from toolstash.store.primitives import Quota, ReplaceRule
 from toolstash.store.payload import Payload
+from toolstash.store.primitives import Quota, ReplaceRule
 
 ROWS = [{"id": number, "name": f"row {number}", "tags": ["a", "b"]} for number in range(25)]
 

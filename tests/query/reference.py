@@ -260,7 +260,7 @@ def sort_rows(rows: list[Any], keys: list[tuple[Path, bool]]) -> list[int]:
 
 
 def distinct(rows: list[Any], path: Path) -> list[tuple[Any, int]]:
-    """The values of a field with their counts, most frequent first. A list counts by its elements, each once in a row."""
+    """The values of a field with their counts, most frequent first. Elements of lists count, once a row."""
     values: list[Any] = []
     counts: list[int] = []
     for row in rows:

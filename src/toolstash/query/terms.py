@@ -107,9 +107,9 @@ class _Terms:
     def __init__(self, case_sensitive: bool) -> None:
         self._fold: Callable[[str], str] = str if case_sensitive else fold
         self._stem: Callable[[str], str] = str if case_sensitive else stem
-        self._first: dict[str, Term] = {}
-        self._prefixes: dict[str, Term] = {}
-        self._parts: dict[str, Term] = {}
+        self._first: dict[Term, None] = {}  # as sets that keep their order
+        self._prefixes: dict[Term, None] = {}
+        self._parts: dict[Term, None] = {}
         self._case_sensitive = case_sensitive
 
     def query(self, text: str) -> Query:
@@ -118,11 +118,11 @@ class _Terms:
             self._add(self._substring(self._fold(text.strip())))
         if len(self._first) > MOST_TERMS:
             raise _too_much(f"more words than the {MOST_TERMS} that")
-        rungs: list[tuple[Rung, tuple[Term, ...]]] = [("word", tuple(self._first.values()))]
+        rungs: list[tuple[Rung, tuple[Term, ...]]] = [("word", tuple(self._first))]
         if self._prefixes:
-            rungs.append(("prefix", tuple((self._first | self._prefixes).values())))
+            rungs.append(("prefix", tuple(self._first | self._prefixes)))
         if self._parts:
-            rungs.append(("substring", tuple(self._parts.values())))
+            rungs.append(("substring", tuple(self._parts)))
         return Query(tuple(rungs), self._case_sensitive)
 
     def add_phrase(self, text: str) -> None:
@@ -139,7 +139,7 @@ class _Terms:
         core = self._fold(core.lstrip(_PUNCTUATION[0]).rstrip(_PUNCTUATION[1]))
         pieces = _PIECE.findall(core)
         if is_prefix and len(pieces) == 1 and pieces[0] == core and not _CJK_RUN.match(core):
-            self._first[core + "*"] = self._prefix(core)
+            self._add(self._prefix(core))
         elif not core:
             return
         elif not pieces or _UNSPACED.search(core) or (len(pieces) == 1 and len(pieces[0]) < len(core)):
@@ -156,11 +156,11 @@ class _Terms:
         else:
             self._add(self._phrase(folded, pieces))
             if len(pieces) == 1 and not _CJK_RUN.match(pieces[0]):
-                self._prefixes[pieces[0]] = self._prefix(pieces[0])
-            self._parts[folded.strip()] = self._substring(folded.strip())
+                self._prefixes.setdefault(self._prefix(pieces[0]))
+            self._parts.setdefault(self._substring(folded.strip()))
 
     def _add(self, term: Term) -> None:
-        self._first.setdefault(term.pattern.pattern, term)
+        self._first.setdefault(term)
 
     def _phrase(self, folded: str, pieces: list[str]) -> Term:
         """Words one after the other with only signs between them; a single word is the shortest phrase."""
