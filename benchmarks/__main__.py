@@ -7,10 +7,19 @@ import asyncio
 import tempfile
 from pathlib import Path
 
-from benchmarks import importing, paging, report, storing
+from benchmarks import changing, importing, paging, piping, report, searching, stalls, storing, texts
 from toolstash.wire.embedded import ensure_server
 
-TABLES = {"P1": storing.storing, "P2": paging.paging, "P10": importing.importing}
+TABLES = {
+    "P1": storing.storing,
+    "P2": paging.paging,
+    "P4": searching.searching,
+    "P5": piping.piping,
+    "P6": texts.texts,
+    "P7": changing.changing,
+    "P8": stalls.stalls,
+    "P10": importing.importing,
+}
 
 
 async def main() -> None:

@@ -55,12 +55,19 @@ class Haystack:
         """How often the term stands in which rows' values."""
         counts: dict[int, int] = {}
         for part in self._slices:
-            if term.needle in part.text:
+            if term.needle not in part.text:
+                continue
+            if term.proves:
                 _count_in(part, term, counts)
-        if term.proves:
-            return counts
-        checked = ((row, sum(1 for text in self.values(row) for _ in term.matches(text))) for row in counts)
-        return {row: times for row, times in checked if times}
+            else:
+                counts |= self._checked(part, term)
+        return counts
+
+    def _checked(self, part: _Slice, term: Term) -> dict[int, int]:
+        """Counts in the values of each row that has the needle."""
+        rows = [part.first + place for place, line in enumerate(part.text.split("\n")) if term.needle in line]
+        counted = ((row, sum(1 for text in self.values(row) for _ in term.matches(text))) for row in rows)
+        return {row: times for row, times in counted if times}
 
     def values(self, row: int) -> Iterator[str]:
         """The folded texts and numbers of a row."""

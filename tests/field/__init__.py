@@ -1,0 +1,1 @@
+"""Real failures of other software, each with a small input and the right behaviour."""
