@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import statistics
 import tempfile
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
@@ -35,6 +36,7 @@ async def stored(url: str, *payloads: Any) -> AsyncGenerator[list[str]]:
                 await ctx.store_workspace(payload, workspace_type=TYPE, workspace_id=f"{TYPE}{number}")
                 for number, payload in enumerate(payloads)
             ]
+            del payloads  # a worker that asks does not hold the rows either
             yield [ref.workspace_id for ref in refs]
         finally:
             await store.clear()
@@ -66,8 +68,23 @@ def peers(payload: Any) -> Generator[dict[str, Ask]]:
 
     with tempfile.TemporaryDirectory() as folder:
         database = str(Path(folder) / "bench.db")
-        with peer(ctxtual.MemoryStore(), payload) as memory, peer(ctxtual.SQLiteStore(database), payload) as sqlite:
+        with (
+            peer(ctxtual.MemoryStore(), payload) as memory,
+            peer(ctxtual.SQLiteStore(database), payload) as sqlite,
+            _out_of_collections(),
+        ):
             yield {MEMORY: memory, SQLITE: sqlite}
+
+
+@contextmanager
+def _out_of_collections() -> Generator[None]:
+    """What is held now (the rows of a MemoryStore) is not visited when Python collects garbage of either side."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager

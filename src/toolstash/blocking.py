@@ -27,17 +27,20 @@ class _Door:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._opened: tuple[AbstractContextManager[BlockingPortal], BlockingPortal] | None = None
+        self.loop: asyncio.AbstractEventLoop | None = None
 
     def portal(self) -> BlockingPortal:
         with self._lock:
             if self._opened is None:
                 manager = start_blocking_portal("asyncio", name="toolstash-blocking")
                 self._opened = (manager, manager.__enter__())
+                self.loop = self._opened[1].call(asyncio.get_running_loop)
             return self._opened[1]
 
     def close(self) -> None:
         with self._lock:
             opened, self._opened = self._opened, None
+            self.loop = None
         if opened is not None:
             opened[0].__exit__(None, None, None)
 
@@ -54,6 +57,11 @@ def _leave_parents_door() -> None:
 
 os.register_at_fork(after_in_child=_leave_parents_door)
 atexit.register(lambda: _door.close())
+
+
+def door_loop() -> asyncio.AbstractEventLoop | None:
+    """The background loop of this process; None where nobody has needed it."""
+    return _door.loop
 
 
 def in_event_loop() -> bool:

@@ -13,7 +13,17 @@ from tests.house.repository import python_blocks
 from tests.house.sources import Source, repository_texts
 from toolstash import BaseStore, Ctx, VersionConflictError, WorkspaceConflictError, WorkspaceNotFoundError, toolsets
 
-RUNNABLE = ["README.md", "docs/errors.md", "docs/producers.md", "docs/reading-back.md", "docs/stores.md"]
+RUNNABLE = [
+    "README.md",
+    "docs/changing-rows.md",
+    "docs/consumers.md",
+    "docs/errors.md",
+    "docs/pipelines.md",
+    "docs/producers.md",
+    "docs/reading-back.md",
+    "docs/search.md",
+    "docs/stores.md",
+]
 NEEDS_A_SERVER = ("redis://", "Ctx()", "asyncio.run(")
 
 

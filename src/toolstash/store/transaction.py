@@ -63,9 +63,9 @@ class Transaction:
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        changes = self._close()
         if error is None:
-            await self._apply()
+            await self._apply(changes)
 
     def __enter__(self) -> Self:
         run_blocking(self._begin)
@@ -75,12 +75,12 @@ class Transaction:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._close()
+        changes = self._close()
         if error is None:
-            run_blocking(self._apply)
+            run_blocking(self._apply, changes)
 
     def _add(self, change: SingleChange) -> None:
-        if self._at is None:
+        if self._token is None:
             raise RuntimeError("the transaction is not open: use it in a `with` block")
         self._changes.append(change)
 
@@ -89,16 +89,16 @@ class Transaction:
             raise RuntimeError("a transaction is open already: end it before the next one, and use one per workspace")
         self._at = await self._store.locate(self._workspace_id)
         self._version = (await self._store.read(self._at, 0, 0)).meta.version
-        self._changes.clear()
 
-    def _close(self) -> None:
+    def _close(self) -> list[SingleChange]:
+        """Ends the block; what was queued."""
         if self._token is not None:
             _open.reset(self._token)
             self._token = None
+        changes, self._changes = self._changes, []
+        return changes
 
-    async def _apply(self) -> None:
-        at, self._at = self._at, None
-        if not self._changes or at is None:
-            return
-        only_adds = all(isinstance(change, Append) for change in self._changes)
-        await self._store.mutate(at, Batch([*self._changes]), None if only_adds else self._version)
+    async def _apply(self, changes: Sequence[SingleChange]) -> None:
+        if changes and self._at is not None:
+            only_adds = all(isinstance(change, Append) for change in changes)
+            await self._store.mutate(self._at, Batch(changes), None if only_adds else self._version)

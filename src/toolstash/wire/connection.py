@@ -23,6 +23,7 @@ from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
 
+from toolstash.blocking import door_loop
 from toolstash.errors import StoreUnavailableError
 from toolstash.settings import Settings
 from toolstash.wire import embedded, faults
@@ -73,10 +74,14 @@ class Connections:
         return self._pid == os.getpid() and asyncio.get_running_loop() in self._pools
 
     async def aclose(self) -> None:
-        """Closes the pool of the running loop, and those of loops that have ended."""
-        pool = self._pools.pop(asyncio.get_running_loop(), None)
+        """Closes the pools of the running loop and of the blocking door, and those of loops that have ended."""
+        loop, door = asyncio.get_running_loop(), door_loop()
+        pool = self._pools.pop(loop, None)
         if pool is not None and self._pid == os.getpid():
             await pool.close()
+        pool = self._pools.pop(door, None) if door is not None and door is not loop else None
+        if pool is not None and door is not None and self._pid == os.getpid():
+            await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), door))
         self._drop_ended()
 
     async def _bounded(self, work: Callable[[Redis], Awaitable[T]]) -> T:
