@@ -154,7 +154,9 @@ class _Compiler:
             raise self._unknown(operator)
         if operator == "$regex" and not self._allow_regex:
             raise InvalidArgumentError(
-                "$regex is not allowed here.", suggested_action="Use $contains or $startswith instead."
+                "$regex is not allowed here.",
+                example={path: {"$contains": "graph"}},
+                suggested_action="Use $contains or $startswith instead.",
             )
         return Leaf(path, operator, value, build(value))
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError, PipelineError
+from toolstash.query.hints import field_hint
 from toolstash.query.steps import OPERATIONS, State, Step, first_of_sorted
 from toolstash.query.table import Table
 
@@ -51,8 +52,8 @@ class Pipeline:
                 break
         return list(dict.fromkeys(paths))
 
-    def run(self, table: Table) -> State:
-        """Takes all rows of the table through the steps.
+    def run(self, table: Table, *, is_whole: bool = True) -> State:
+        """Takes all rows of the table through the steps. `is_whole` says whether these are all rows of a workspace.
 
         Raises:
             PipelineError: A step cannot go on; names it.
@@ -60,6 +61,8 @@ class Pipeline:
         table.prepare(self.paths)
         state = State(table, range(len(table)))
         for place, name, step in self.steps:
+            hints = (field_hint(state.table, path) for path in step.named) if is_whole and not state.hint else ()
+            state = replace(state, hint=state.hint or next(filter(None, hints), None))
             try:
                 state = step.run(state)
             except InvalidArgumentError as error:
@@ -82,7 +85,10 @@ def compile_pipeline(steps: Any, *, allow_regex: bool = False) -> Pipeline:
     compiled = [_compile(place, step, allow_regex) for place, step in enumerate(listed)]
     for place, name, _ in compiled[:-1]:
         if name == "count":
-            raise _in_step(place, name, InvalidArgumentError("count gives a number, so it must be the last step."))
+            error = InvalidArgumentError(
+                "count gives a number, so it must be the last step.", example=[{"limit": 10}, {"count": True}]
+            )
+            raise _in_step(place, name, error)
     return Pipeline(_joined(compiled))
 
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from toolstash.contracts import Hit
-from toolstash.fieldpath import MISSING, escape_key
+from toolstash.fieldpath import MISSING
 from toolstash.query.conditions import Leaf, type_hint
 from toolstash.query.grouping import Grouping
+from toolstash.query.hints import field_hint
 from toolstash.query.order import first_positions
 from toolstash.query.pipeline import Pipeline
 from toolstash.query.search import search
@@ -23,8 +23,6 @@ from toolstash.query.values import equality_key
 Answer = TypeVar("Answer", covariant=True)
 
 ROWS_AT_ONCE = 2_000
-_SAMPLED_ROWS = 20
-_MOST_NAMES = 30
 
 
 class Question(Protocol[Answer]):
@@ -203,8 +201,10 @@ class Pipe:
         return self.pipeline.window
 
     def answer(self, table: Table) -> Piped:
-        pipeline = self.pipeline if self.window is None else self.pipeline.after_window()
-        state = pipeline.run(table)
+        if self.window is None:
+            state = self.pipeline.run(table)
+        else:
+            state = self.pipeline.after_window().run(table, is_whole=False)
         return Piped(state, state.table.rows_at(state.positions[: self.limit]))
 
 
@@ -215,6 +215,7 @@ class Measured:
     total: int
     rows: list[dict[str, Any]]
     skipped: dict[str, int]
+    hint: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -227,23 +228,9 @@ class Aggregate:
 
     def answer(self, table: Table) -> Measured:
         table.prepare(self.grouping.paths)
+        hint = next(filter(None, (field_hint(table, path) for path in self.grouping.paths)), None)
         if not self.grouping.fields:
             skipped: dict[str, int] = {}
-            return Measured(1, [self.grouping.measure(table, range(len(table)), skipped)], skipped)
+            return Measured(1, [self.grouping.measure(table, range(len(table)), skipped)], skipped, hint)
         rows, skipped = self.grouping.group(table, range(len(table)))
-        return Measured(len(rows), rows[: self.limit], skipped)
-
-
-def field_hint(table: Table, path: str) -> str | None:
-    """Says that no row has a field, and which fields there are; None where a row has it, or there is no row."""
-    if len(table) == 0 or any(value is not MISSING for value in table.column(path)):
-        return None
-    rows = table.rows_at(range(min(_SAMPLED_ROWS, len(table))))
-    fields = (cast(dict[str, Any], row) for row in rows if isinstance(row, dict))
-    names = list(dict.fromkeys(escape_key(name)[:60] for names in fields for name in names))
-    if not names:
-        return "The rows are no objects, so they have no fields."
-    near = get_close_matches(path, names, 1)
-    meant = f" Did you mean '{near[0]}'?" if near else ""
-    more = ", …" if len(names) > _MOST_NAMES else ""
-    return f"No row has the field '{path:.60}'.{meant} There are {', '.join(names[:_MOST_NAMES])}{more}."
+        return Measured(len(rows), rows[: self.limit], skipped, hint)

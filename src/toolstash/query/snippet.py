@@ -11,27 +11,39 @@ from toolstash.query.terms import Term
 SNIPPET_CHARS = 160
 BLOCK_CHARS = 4_096
 OVERLAP = 256
+ENOUGH_CHARS = 200_000
 _LEAD = 50
 
 
 def snippet_of(value: Any, terms: Sequence[Term], fold: Callable[[str], str]) -> str:
-    """At most about 160 characters around the first match in the value's texts; "" if there is none."""
+    """At most about 160 characters around a match in the value's texts; "" if there is none.
+
+    Of several texts, the one with the most terms in its first matching block is shown, and of equals a long one.
+    """
+    best: tuple[int, int] = (0, 0)
+    shown = ""
+    looked_at = 0
     for text in texts_of(value):
-        for start in range(0, max(1, len(text)), BLOCK_CHARS - OVERLAP):
-            block = text[start : start + BLOCK_CHARS]
-            place = _first_match(block, terms, fold)
-            if place is not None:
-                return _around(text, start + place)
-    return ""
+        if shown and looked_at > ENOUGH_CHARS:
+            break
+        looked_at += len(text)
+        found = _first_match(text, terms, fold)
+        if found is not None and (rank := (found[1], min(len(text), SNIPPET_CHARS))) > best:
+            best, shown = rank, _around(text, found[0])
+    return shown
 
 
-def _first_match(block: str, terms: Sequence[Term], fold: Callable[[str], str]) -> int | None:
-    folded = fold(block)
-    firsts = (next(term.matches(folded), None) for term in terms)
-    starts = [match.start() for match in firsts if match is not None]
-    if not starts:
-        return None
-    return min(starts) if len(folded) == len(block) else _unfolded(block, min(starts), fold)
+def _first_match(text: str, terms: Sequence[Term], fold: Callable[[str], str]) -> tuple[int, int] | None:
+    """Where the first match stands, and how many terms its block has."""
+    for start in range(0, max(1, len(text)), BLOCK_CHARS - OVERLAP):
+        block = text[start : start + BLOCK_CHARS]
+        folded = fold(block)
+        firsts = (next(term.matches(folded), None) for term in terms)
+        places = [match.start() for match in firsts if match is not None]
+        if places:
+            place = min(places) if len(folded) == len(block) else _unfolded(block, min(places), fold)
+            return start + place, len(places)
+    return None
 
 
 def _unfolded(block: str, place: int, fold: Callable[[str], str]) -> int:

@@ -54,6 +54,7 @@ class Step:
         window: For a step that takes a stretch of the rows: its first row and the one after its last (None: no end).
         makes_rows: Whether the rows after it are others than those before.
         order: For a sort by one field: that field, and whether it descends.
+        selects: Fields that it only takes along; their columns are not worth making.
     """
 
     run: Callable[[State], State]
@@ -61,6 +62,12 @@ class Step:
     window: tuple[int, int | None] | None = None
     makes_rows: bool = False
     order: tuple[str, bool] | None = None
+    selects: tuple[str, ...] = ()
+
+    @property
+    def named(self) -> tuple[str, ...]:
+        """The fields that somebody wrote down in it."""
+        return self.paths + self.selects
 
 
 def filter_step(params: Any, allow_regex: bool) -> Step:
@@ -82,6 +89,8 @@ def search_step(params: Any, _: bool) -> Step:
     text, case_sensitive = given.get("query"), given.get("case_sensitive", False)
     if not isinstance(text, str) or not isinstance(case_sensitive, bool):
         raise InvalidArgumentError("search takes words.", example={"search": {"query": "neural networks"}})
+    if not text.strip():
+        raise InvalidArgumentError("The query is empty.", example={"search": "neural networks"})
     query = parse_query(text, case_sensitive=case_sensitive)
     fields = None if given.get("fields") is None else list_of_fields("search", given["fields"])
 
@@ -133,7 +142,9 @@ def first_of_sorted(order: tuple[str, bool], window: tuple[int, int | None]) -> 
 def select_step(params: Any, _: bool) -> Step:
     paths = list_of_fields("select", params)
     return Step(
-        lambda state: state.of(SelectedTable(state.table, state.positions, paths)), tuple(paths), makes_rows=True
+        lambda state: state.of(SelectedTable(state.table, state.positions, paths)),
+        selects=tuple(paths),
+        makes_rows=True,
     )
 
 

@@ -135,8 +135,14 @@ class ConsumerContext:
         store = self._ctx.store
         names = [name for name in self._sources if name != self.workspace_id] + [self.workspace_id]
         metas = [await store.get_meta(name) for name in names if name]
-        ancestors = [name for meta in metas if meta is not None for name in (*meta.lineage, meta.workspace_id)]
-        return tuple(dict.fromkeys(ancestors))[-MOST_ANCESTORS:]
+        return lineage_of([meta for meta in metas if meta is not None])
+
+
+def lineage_of(sources: Sequence[WorkspaceMeta]) -> tuple[str, ...]:
+    """The ancestors of what was read, then what was read; each once, the nearest last, 50 at most."""
+    names = [name for meta in sources for name in (*meta.lineage, meta.workspace_id)]
+    latest_first = dict.fromkeys(reversed(names))
+    return tuple(reversed(latest_first))[-MOST_ANCESTORS:]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

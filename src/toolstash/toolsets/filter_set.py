@@ -114,6 +114,8 @@ class _Filter:
     def _more(self, total: int, shown: int) -> str:
         if total <= shown:
             return ""
+        if not shown:
+            return f"There are {total:,}: pass a limit of at least 1 to see some."
         pipe = tools_of(self._toolset, "pipe")
         skip = f'; {pipe} with a {{"skip": {shown}}} step shows the next' if pipe else ""
         return f"Shown: the first {shown} of {total:,}. Use a narrower condition{skip}."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Any
 
 from toolstash.contracts import WorkspaceMeta
@@ -12,6 +13,7 @@ from toolstash.query.pipeline import compile_pipeline
 from toolstash.query.questions import Aggregate, Measured, Pipe, Piped
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import ReplaceRule
+from toolstash.tools.consumer import lineage_of
 from toolstash.tools.ctx import Ctx
 from toolstash.tools.options import UNSET
 from toolstash.tools.producer import PIPELINE_PRODUCER
@@ -107,7 +109,7 @@ class _Pipe:
             )
         elif cut:
             answer["suggested_action"] = "Long fields are cut: select fewer fields or fewer rows."
-        return answer | _notes(piped.state.skipped, piped.state.hint)
+        return answer | _notes(piped.state.skipped, piped.state.hint, answer)
 
     async def _save(self, name: str, meta: WorkspaceMeta, piped: Piped) -> dict[str, Any]:
         if piped.count is not None:
@@ -115,14 +117,14 @@ class _Pipe:
                 "save_as stores rows, but these steps give a count.",
                 suggested_action="Leave save_as out, or leave the count step out.",
             )
-        lineage = (*meta.lineage, meta.workspace_id)
+        saved = f"saved_{name}"
         draft = WorkspaceMeta(
-            workspace_id=f"saved_{name}",
+            workspace_id=saved,
             workspace_type=meta.workspace_type,
             producer_fn=PIPELINE_PRODUCER,
             extra={"derived_from": meta.workspace_id},
             ttl=self._ctx.lifetime_of(UNSET),
-            lineage=lineage[-_MOST_ANCESTORS:],
+            lineage=lineage_of([meta]),
         )
         rule = ReplaceRule(meta.workspace_type, (PIPELINE_PRODUCER,))
         tools = self._ctx.toolsets_for_type(meta.workspace_type) or [self._toolset]
@@ -152,7 +154,7 @@ class _Pipe:
 
     def _measured(self, measured: Measured, is_grouped: bool) -> dict[str, Any]:
         if not is_grouped:
-            return {"result": measured.rows[0]} | _notes(measured.skipped, None)
+            return {"result": measured.rows[0]} | _notes(measured.skipped, measured.hint)
         groups, cut = fitting_rows(self._toolset, measured.rows)
         answer: dict[str, Any] = {
             "groups": groups,
@@ -166,16 +168,14 @@ class _Pipe:
                 f"Shown: the first {len(groups)} of {measured.total:,} groups. "
                 f"{pipe} with group_by, sort and limit steps shows the largest."
             )
-        return answer | _notes(measured.skipped, None)
+        return answer | _notes(measured.skipped, measured.hint, answer)
 
 
-_MOST_ANCESTORS = 50
-
-
-def _notes(skipped: Any, hint: str | None) -> dict[str, Any]:
-    """What a metric passed over, and why a filter may have found nothing."""
+def _notes(skipped: Any, hint: str | None, answer: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """What metrics passed over, and what may be wrong, before what the answer suggests already."""
     notes: dict[str, Any] = {"skipped": dict(skipped)} if skipped else {}
-    return notes | ({"suggested_action": hint} if hint else {})
+    suggested = (answer or {}).get("suggested_action", "")
+    return notes | ({"suggested_action": f"{hint} {suggested}".strip()} if hint else {})
 
 
 def _check_name(name: str | None) -> None:

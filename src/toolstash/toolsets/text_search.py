@@ -117,6 +117,8 @@ class _Search:
             return f"0 of {meta.item_count:,} rows match. " + (found.hint or "Try other or fewer words.")
         if found.total <= shown:
             return ""
+        if not shown:
+            return f"{found.total:,} rows match: pass a max_results of at least 1 to see some."
         pipe = tools_of(self._toolset, "pipe")
         skip = f'; {pipe} with [{{"search": …}}, {{"skip": {shown}}}, {{"limit": 10}}] shows the next' if pipe else ""
         return f"Shown: the best {shown} of {found.total:,}. Narrow the query with rarer words{skip}."
