@@ -25,7 +25,7 @@ MANY = settings(max_examples=200, deadline=None)
 def tables(rows: list[Any]) -> list[Table]:
     tally = Tally()
     documents = encode_many(rows, tally, first_row=0)
-    return [RowsTable(rows), Snapshot(documents, tally.codec)]
+    return [RowsTable(rows), Snapshot(documents, tally.codec, tally.bytes)]
 
 
 def same(a: Any, b: Any) -> bool:

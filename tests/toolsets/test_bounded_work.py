@@ -87,7 +87,7 @@ async def test_rows_do_not_multiply_without_end(ctx: Ctx) -> None:
     many = await pipe(ctx, ws, [{"flatten": "a"}] + [{"flatten": "x"}] * 90 + [{"count": True}])
     peak = tracemalloc.get_traced_memory()[1]
     tracemalloc.stop()
-    assert many == {"count": 1_500}
+    assert many["count"] == 1_500
     assert peak < 100_000_000
 
 
@@ -141,7 +141,7 @@ def test_what_is_remembered_is_bounded() -> None:
     held = Snapshots(most_bytes=300_000)
     documents = [b'{"t":"%s"}' % (b"x" * 90)] * 1_000
     for number in range(5):
-        snapshot = Snapshot(documents, "orjson")
+        snapshot = Snapshot(documents, "orjson", 100_000)
         held.put(f"w{number}", "1", snapshot)  # type: ignore[arg-type]
     held.trim()
     assert [held.get(f"w{number}", "1") is not None for number in range(5)] == [False, False, False, True, True]  # type: ignore[arg-type]
@@ -157,7 +157,7 @@ def test_what_is_remembered_is_bounded() -> None:
 
 def test_a_snapshot_alone_above_the_bound_lets_its_columns_go_first() -> None:
     held = Snapshots(most_bytes=200_000)
-    snapshot = Snapshot([b'{"t":"%s"}' % (b"x" * 90)] * 1_000, "orjson")
+    snapshot = Snapshot([b'{"t":"%s"}' % (b"x" * 90)] * 1_000, "orjson", 100_000)
     held.put("w", "1", snapshot)  # type: ignore[arg-type]
     snapshot.haystack(None, case_sensitive=False)
     snapshot.column("t")

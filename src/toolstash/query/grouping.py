@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, cast
@@ -47,7 +48,7 @@ class Grouping:
                 measured[metric.name] = len(positions)
                 continue
             column = table.column(metric.path)
-            measured[metric.name], passed = metric.of([column[position] for position in positions])
+            measured[metric.name], passed = metric.of(list(map(column.__getitem__, positions)))
             if passed:
                 skipped[metric.name] = skipped.get(metric.name, 0) + passed
         return measured
@@ -85,15 +86,13 @@ def grouping_of(field: Any, metrics: Any) -> Grouping:
 
 
 def _groups(columns: Sequence[Sequence[Any]], positions: Sequence[int]) -> list[list[int]]:
-    groups: dict[Any, list[int]] = {}
+    groups: defaultdict[Any, list[int]] = defaultdict(list)
     if len(columns) == 1:
         values = columns[0]
         for position in positions:
             value = values[position]
-            key = value if value.__class__ is str else equality_key(value)
-            groups.setdefault(key, []).append(position)
+            groups[value if value.__class__ is str else equality_key(value)].append(position)
     else:
         for position in positions:
-            key = tuple(equality_key(column[position]) for column in columns)
-            groups.setdefault(key, []).append(position)
+            groups[tuple(equality_key(column[position]) for column in columns)].append(position)
     return list(groups.values())

@@ -64,8 +64,13 @@ class Haystack:
         return counts
 
     def _checked(self, part: _Slice, term: Term) -> dict[int, int]:
-        """Counts in the values of each row that has the needle."""
-        rows = [part.first + place for place, line in enumerate(part.text.split("\n")) if term.needle in line]
+        """Counts in the values of the rows that may have it."""
+        if term.rung == "substring":  # whose signs may be escaped in the JSON
+            rows = [part.first + place for place, line in enumerate(part.text.split("\n")) if term.needle in line]
+        else:
+            candidates: dict[int, int] = {}
+            _count_in(part, term, candidates)
+            rows = list(candidates)
         counted = ((row, sum(1 for text in self.values(row) for _ in term.matches(text))) for row in rows)
         return {row: times for row, times in counted if times}
 
@@ -88,21 +93,32 @@ def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
     """Counts the matches in values, row by row. What is looked up on the way only moves forward."""
     text, starts = part.text, part.starts
     quote = row_end = -1
-    row = 0
+    row = times = 0
     is_key = False
-    for match in term.matches(text):
+    accepted: dict[str, bool] = {}
+    for match in term.pattern.finditer(text):
+        words = match[0]
+        if words not in accepted:
+            accepted[words] = term.accepts(match)
+        if not accepted[words]:
+            continue
         end = match.end()
         if quote < end:
             quote = text.find('"', end)
             if quote < 0:
-                quote = len(text)
+                quote = len(text) - 1
             is_key = text[quote + 1 : quote + 2] == ":"
         if is_key:
             continue
-        if end >= row_end:
-            place = bisect_right(starts, match.start()) - 1
-            row, row_end = part.first + place, starts[place + 1]
-        counts[row] = counts.get(row, 0) + 1
+        if end < row_end:
+            times += 1
+            continue
+        if times:
+            counts[row] = times
+        place = bisect_right(starts, match.start()) - 1
+        row, row_end, times = part.first + place, starts[place + 1], 1
+    if times:
+        counts[row] = times
 
 
 def texts_of(value: Any) -> Iterator[str]:

@@ -22,11 +22,13 @@ Number = int | float
 
 def total_of(numbers: Sequence[Number]) -> Number:
     """The sum: exact for integers, correctly rounded for floats."""
-    integers = sum(number for number in numbers if isinstance(number, int))
+    if int not in set(map(type, numbers)):
+        return _float_sum(cast(Sequence[float], numbers)) if numbers else 0
     floats = [number for number in numbers if not isinstance(number, int)]
+    integers = sum(number for number in numbers if isinstance(number, int)) if floats else sum(numbers)
     if not floats:
         return integers
-    return _rounded(Fraction(integers) + Fraction(_float_sum(floats))) if integers else _float_sum(floats)
+    return _rounded(Fraction(integers) + Fraction(_float_sum(floats)))
 
 
 def _float_sum(floats: Sequence[float]) -> Number:
@@ -117,6 +119,7 @@ _OF_VALUES: dict[str, Callable[[Sequence[Any]], Any]] = {
     "first": lambda values: as_json(values[0]) if values else None,
     "last": lambda values: as_json(values[-1]) if values else None,
 }
+_NUMBERS = {int, float}
 METRICS = ["count", *(f"{name}:<field>" for name in [*_OF_NUMBERS, *_OF_VALUES])]
 
 
@@ -135,6 +138,8 @@ class Metric:
         over_values = _OF_VALUES.get(self.function)
         if over_values is not None:
             return over_values(values), 0
+        if set(map(type, values)) <= _NUMBERS:
+            return _OF_NUMBERS[self.function](values), 0
         numbers = [value for value in values if value.__class__ is int or value.__class__ is float]
         return _OF_NUMBERS[self.function](numbers), len(values) - len(numbers)
 

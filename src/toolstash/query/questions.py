@@ -13,7 +13,6 @@ from toolstash.query.grouping import Grouping
 from toolstash.query.hints import field_hint
 from toolstash.query.order import first_positions
 from toolstash.query.pipeline import Pipeline
-from toolstash.query.search import search
 from toolstash.query.snippet import snippet_of
 from toolstash.query.steps import State
 from toolstash.query.table import Table
@@ -60,7 +59,7 @@ class Search:
 
     def answer(self, table: Table) -> Hits:
         table.prepare(self.fields or ())
-        found = search(table.haystack(self.fields, case_sensitive=self.query.case_sensitive), self.query)
+        found = table.search(self.query, self.fields)
         best = found.best(self.limit)
         rows = table.rows_at([position for position, _ in best])
         shown = rows if self.fields is None else self._shown(table, [position for position, _ in best])

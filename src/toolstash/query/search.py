@@ -24,13 +24,13 @@ class Found:
 
     def best(self, count: int | None = None) -> list[tuple[int, float]]:
         """Rows and scores, best first; rows of equal score keep their order."""
+        score_of = self.scores.__getitem__
+        rows = sorted(self.scores)
         if count is None:
-            return sorted(self.scores.items(), key=_rank)
-        return heapq.nsmallest(count, self.scores.items(), key=_rank)
-
-
-def _rank(item: tuple[int, float]) -> tuple[float, int]:
-    return -item[1], item[0]
+            ranked = sorted(rows, key=score_of, reverse=True)
+        else:
+            ranked = heapq.nlargest(count, rows, key=score_of)
+        return [(row, score_of(row)) for row in ranked]
 
 
 def search(haystack: Haystack, query: Query, within: Collection[int] | None = None) -> Found:

@@ -95,9 +95,12 @@ def search_step(params: Any, _: bool) -> Step:
     fields = None if given.get("fields") is None else list_of_fields("search", given["fields"])
 
     def run(state: State) -> State:
-        haystack = state.table.haystack(fields, case_sensitive=case_sensitive)
-        within = None if len(state.positions) == len(state.table) else set(state.positions)
-        return state.at([position for position, _ in search(haystack, query, within).best()])
+        if len(state.positions) == len(state.table):
+            found = state.table.search(query, fields)
+        else:
+            haystack = state.table.haystack(fields, case_sensitive=case_sensitive)
+            found = search(haystack, query, set(state.positions))
+        return state.at([position for position, _ in found.best()])
 
     return Step(run, tuple(fields or ()))
 

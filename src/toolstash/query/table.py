@@ -14,8 +14,12 @@ import orjson
 
 from toolstash.fieldpath import MISSING, read_path, read_segments, split_path
 from toolstash.query.haystack import Haystack
+from toolstash.query.search import Found, search
+from toolstash.query.terms import Query
 from toolstash.query.values import as_json
 from toolstash.query.words import fold
+
+REMEMBERED_SEARCHES = 4
 
 
 class Table(ABC):
@@ -24,6 +28,7 @@ class Table(ABC):
     def __init__(self) -> None:
         self._columns: dict[str, Sequence[Any]] = {}
         self._haystacks: dict[tuple[tuple[str, ...] | None, bool], Haystack] = {}
+        self._found: dict[tuple[Query, tuple[str, ...] | None], Found] = {}
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -53,6 +58,17 @@ class Table(ABC):
         if haystack is None:
             haystack = self._haystacks[key] = self.make_haystack(fields, case_sensitive=case_sensitive)
         return haystack
+
+    def search(self, query: Query, fields: Sequence[str] | None) -> Found:
+        """The rows that match a query; the last few are remembered, because the next question often refines one."""
+        key = (query, None if fields is None else tuple(fields))
+        found = self._found.get(key)
+        if found is None:
+            found = search(self.haystack(fields, case_sensitive=query.case_sensitive), query)
+            if len(self._found) >= REMEMBERED_SEARCHES:
+                self._found = {}
+            self._found[key] = found
+        return found
 
     def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
         """`haystack`, made anew."""
@@ -123,8 +139,7 @@ class DerivedTable(Table):
 
     def parents_column(self, path: str) -> list[Any]:
         """A column of the parent for the rows that this table has."""
-        values = self._parent.column(path)
-        return [values[origin] for origin in self._origins]
+        return list(map(self._parent.column(path).__getitem__, self._origins))
 
     def parents_rows(self, positions: Sequence[int]) -> list[Any]:
         """The rows of the parent that these rows come from."""

@@ -33,7 +33,7 @@ class Term:
 
     Attributes:
         needle: A text that is in every match.
-        pattern: A match; the words in it are its groups.
+        source: The regular expression of a match; the words in it are its groups.
         stems: What the words must have as stems; empty where there is nothing to check.
         rung: How it matches.
         proves: Whether a match in the JSON text of a row is one in its values: the text also holds commas, brackets,
@@ -41,25 +41,24 @@ class Term:
     """
 
     needle: str
-    pattern: re.Pattern[str]
+    source: str
     stems: tuple[str, ...]
     rung: Rung
     proves: bool
     stem: Callable[[str], str]
 
+    @property
+    def pattern(self) -> re.Pattern[str]:
+        """The compiled source, which a rung that is never tried does not need."""
+        return re.compile(self.source)
+
+    def accepts(self, match: re.Match[str]) -> bool:
+        """Whether the words of a match of the pattern have the stems."""
+        return not self.stems or tuple(map(self.stem, match.groups())) == self.stems
+
     def matches(self, text: str) -> Iterator[re.Match[str]]:
         """Where the term stands in a text, without overlaps."""
-        if not self.stems:
-            yield from self.pattern.finditer(text)
-            return
-        known: dict[str, bool] = {}
-        for match in self.pattern.finditer(text):
-            words = match.group()
-            accepted = known.get(words)
-            if accepted is None:
-                accepted = known[words] = tuple(map(self.stem, match.groups())) == self.stems
-            if accepted:
-                yield match
+        return filter(self.accepts, self.pattern.finditer(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -174,19 +173,19 @@ class _Terms:
         stems = tuple(self._stem(piece) for piece, is_cjk in zip(pieces, are_cjk, strict=True) if not is_cjk)
         needle = pieces[0] if are_cjk[0] else self._start(pieces[0])
         proves = not (len(pieces) > 1 and all(map(str.isdigit, pieces))) and not _LITERALS.intersection(pieces)
-        return Term(needle, re.compile("".join(parts)), stems, "word", proves, self._stem)
+        return Term(needle, "".join(parts), stems, "word", proves, self._stem)
 
     def _start(self, word: str) -> str:
         return word if self._case_sensitive else shared_start(stem(word))
 
     def _prefix(self, word: str) -> Term:
         proves = not any(literal.startswith(word) for literal in _LITERALS)
-        return Term(word, re.compile(_word(word)), (), "prefix", proves, self._stem)
+        return Term(word, _word(word), (), "prefix", proves, self._stem)
 
     def _substring(self, text: str) -> Term:
         proves = not _STRUCTURE.search(text) and not any(text in literal for literal in _LITERALS)
         needle = text if proves else max(_STRUCTURE.split(text), key=len)
-        return Term(needle, re.compile(re.escape(text)), (), "substring", proves, self._stem)
+        return Term(needle, re.escape(text), (), "substring", proves, self._stem)
 
 
 def _word(start: str) -> str:

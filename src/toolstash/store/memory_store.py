@@ -181,7 +181,7 @@ class MemoryStore(BaseStore):
             self._snapshots.trim()
             snapshot = self._snapshots.get(at, version)
             if snapshot is None:
-                snapshot = Snapshot(workspace.documents, workspace.codec)
+                snapshot = Snapshot(workspace.documents, workspace.codec, workspace.bytes)
                 self._snapshots.put(at, version, snapshot)
             return workspace.meta, snapshot
 

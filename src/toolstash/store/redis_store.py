@@ -248,7 +248,7 @@ class RedisStore(BaseStore):
             snapshot = self._snapshots.get(at, record.version)
             if snapshot is None:
                 record, documents = await self._reader.documents(at)
-                snapshot = Snapshot(documents, record.codec)
+                snapshot = Snapshot(documents, record.codec, record.bytes)
                 self._snapshots.put(at, record.version, snapshot)
         return record.meta(at), snapshot
 

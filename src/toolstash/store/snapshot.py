@@ -6,10 +6,11 @@ A snapshot belongs to one version of a workspace, and versions never come again,
 from __future__ import annotations
 
 import asyncio
+import gc
 import threading
 from collections import OrderedDict
-from collections.abc import AsyncGenerator, Iterable, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
@@ -27,16 +28,17 @@ SNAPSHOT_BYTES = 256_000_000
 _SLICE = 2_000
 _SAMPLED = 50
 _VALUE_BYTES = 70
+_HIT_BYTES = 130
 
 
 class Snapshot(Table):
     """All rows of one version, encoded; decoded as far as questions need it."""
 
-    def __init__(self, documents: Sequence[bytes], codec: Codec) -> None:
+    def __init__(self, documents: Sequence[bytes], codec: Codec, document_bytes: int) -> None:
         super().__init__()
         self._documents = documents
         self._codec: Codec = codec
-        self._document_bytes = sum(map(len, documents)) + 40 * len(documents)
+        self._document_bytes = document_bytes + 40 * len(documents)
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -55,10 +57,11 @@ class Snapshot(Table):
 
     def _make_columns(self, paths: Sequence[str]) -> dict[str, list[Any]]:
         columns: dict[str, list[Any]] = {path: [] for path in paths}
-        for start in range(0, len(self._documents), _SLICE):
-            part = columns_of(self._documents[start : start + _SLICE], paths, self._codec)
-            for path, values in part.items():
-                columns[path] += values
+        with _without_collections():
+            for start in range(0, len(self._documents), _SLICE):
+                part = columns_of(self._documents[start : start + _SLICE], paths, self._codec)
+                for path, values in part.items():
+                    columns[path] += values
         return columns
 
     def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
@@ -70,16 +73,29 @@ class Snapshot(Table):
     def bytes(self) -> int:
         """About how much memory it takes."""
         columns = sum(_column_bytes(values) for values in [*self._columns.values()])
-        return self._document_bytes + columns + sum(haystack.bytes for haystack in [*self._haystacks.values()])
+        found = sum(_HIT_BYTES * len(found.scores) for found in [*self._found.values()])
+        return self._document_bytes + columns + found + sum(part.bytes for part in [*self._haystacks.values()])
 
     @property
     def has_derived(self) -> bool:
         """Whether there are columns or texts."""
-        return bool(self._columns or self._haystacks)
+        return bool(self._columns or self._haystacks or self._found)
 
     def forget_derived(self) -> None:
         """Lets go of columns and texts; they can be made again."""
-        self._columns, self._haystacks = {}, {}
+        self._columns, self._haystacks, self._found = {}, {}, {}
+
+
+@contextmanager
+def _without_collections() -> Generator[None]:
+    """No garbage collection meanwhile: lists by the hundred thousand would start one that stops every thread."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _column_bytes(values: Sequence[Any]) -> int:
