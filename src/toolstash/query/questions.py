@@ -61,12 +61,12 @@ class Search:
         table.prepare(self.fields or ())
         found = table.search(self.query, self.fields)
         best = found.best(self.limit)
-        rows = table.rows_at([position for position, _ in best])
-        shown = rows if self.fields is None else self._shown(table, [position for position, _ in best])
+        rows = table.rows_at(best)
+        shown = rows if self.fields is None else self._shown(table, best)
         snippets = [snippet_of(value, found.terms, self.query.fold) for value in shown]
         hits = [
-            Hit(position, row, round(score, 4), snippet)
-            for (position, score), row, snippet in zip(best, rows, snippets, strict=True)
+            Hit(position, row, round(found.scores[position], 4), snippet)
+            for position, row, snippet in zip(best, rows, snippets, strict=True)
         ]
         hint = (
             None if found.scores else next(filter(None, (field_hint(table, path) for path in self.fields or ())), None)

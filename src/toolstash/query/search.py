@@ -6,6 +6,7 @@ import heapq
 import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 
 from toolstash.query.haystack import Haystack
 from toolstash.query.terms import Query, Rung, Term
@@ -14,7 +15,7 @@ K1 = 1.2
 B = 0.75
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Found:
     """The rows that match with their scores; `matched_by` says which rung answered, `terms` what it looked for."""
 
@@ -22,15 +23,14 @@ class Found:
     matched_by: Rung
     terms: Sequence[Term]
 
-    def best(self, count: int | None = None) -> list[tuple[int, float]]:
-        """Rows and scores, best first; rows of equal score keep their order."""
-        score_of = self.scores.__getitem__
-        rows = sorted(self.scores)
-        if count is None:
-            ranked = sorted(rows, key=score_of, reverse=True)
-        else:
-            ranked = heapq.nlargest(count, rows, key=score_of)
-        return [(row, score_of(row)) for row in ranked]
+    @cached_property
+    def ranked(self) -> list[int]:
+        """All rows, best first; rows of equal score keep their order."""
+        return sorted(sorted(self.scores), key=self.scores.__getitem__, reverse=True)
+
+    def best(self, count: int) -> list[int]:
+        """The first of `ranked`, without ranking the rest."""
+        return heapq.nlargest(count, sorted(self.scores), key=self.scores.__getitem__)
 
 
 def search(haystack: Haystack, query: Query, within: Collection[int] | None = None) -> Found:

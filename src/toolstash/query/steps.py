@@ -14,11 +14,9 @@ from toolstash.query.grouping import Grouping, compile_grouping
 from toolstash.query.order import first_positions, sort_positions
 from toolstash.query.parameters import known_keys, list_of_fields, one_field, whole_number
 from toolstash.query.search import search
-from toolstash.query.table import ExcludedTable, FlatTable, RowsTable, SelectedTable, Table
+from toolstash.query.table import ExcludedTable, RowsTable, SelectedTable, Table
 from toolstash.query.terms import parse_query
 from toolstash.query.values import equality_key
-
-MOST_FLAT_ROWS = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +98,7 @@ def search_step(params: Any, _: bool) -> Step:
         else:
             haystack = state.table.haystack(fields, case_sensitive=case_sensitive)
             found = search(haystack, query, set(state.positions))
-        return state.at([position for position, _ in found.best()])
+        return state.at(found.ranked)
 
     return Step(run, tuple(fields or ()))
 
@@ -210,31 +208,7 @@ def unique_step(params: Any, _: bool) -> Step:
 def flatten_step(params: Any, _: bool) -> Step:
     path = one_field("flatten", params)
 
-    def run(state: State) -> State:
-        column = state.table.column(path)
-        origins: list[int] = []
-        values: list[Any] = []
-        for position in state.positions:
-            value = column[position]
-            if value.__class__ is list:
-                elements = value or [None]
-                values += elements
-                origins += [position] * len(elements)
-                if len(values) > MOST_FLAT_ROWS:
-                    raise _too_many_rows()
-            else:
-                values.append(value)
-                origins.append(position)
-        return state.of(FlatTable(state.table, origins, path, values))
-
-    return Step(run, (path,), makes_rows=True)
-
-
-def _too_many_rows() -> InvalidArgumentError:
-    return InvalidArgumentError(
-        f"flatten would make more than {MOST_FLAT_ROWS:,} rows.",
-        suggested_action="Filter or limit the rows in a step before it.",
-    )
+    return Step(lambda state: state.of(state.table.flattened(path, state.positions)), (path,), makes_rows=True)
 
 
 def group_by_step(params: Any, _: bool) -> Step:

@@ -12,6 +12,7 @@ from typing import Any, cast
 
 import orjson
 
+from toolstash.errors import InvalidArgumentError
 from toolstash.fieldpath import MISSING, read_path, read_segments, split_path
 from toolstash.query.haystack import Haystack
 from toolstash.query.search import Found, search
@@ -20,6 +21,7 @@ from toolstash.query.values import as_json
 from toolstash.query.words import fold
 
 REMEMBERED_SEARCHES = 4
+MOST_FLAT_ROWS = 2_000_000
 
 
 class Table(ABC):
@@ -28,6 +30,7 @@ class Table(ABC):
     def __init__(self) -> None:
         self._columns: dict[str, Sequence[Any]] = {}
         self._haystacks: dict[tuple[tuple[str, ...] | None, bool], Haystack] = {}
+        self._flat: dict[str, Table] = {}
         self._found: dict[tuple[Query, tuple[str, ...] | None], Found] = {}
 
     @abstractmethod
@@ -69,6 +72,18 @@ class Table(ABC):
                 self._found = {}
             self._found[key] = found
         return found
+
+    def flattened(self, path: str, positions: Sequence[int]) -> Table:
+        """A row for each element of a field's list; of all rows it is made once.
+
+        Raises:
+            InvalidArgumentError: More than 2,000,000 rows.
+        """
+        if not isinstance(positions, range) or len(positions) < len(self):
+            return _flat_table(self, path, positions)
+        if path not in self._flat:
+            self._flat = {path: _flat_table(self, path, positions)}
+        return self._flat[path]
 
     def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
         """`haystack`, made anew."""
@@ -201,12 +216,33 @@ class FlatTable(DerivedTable):
 
     def rows_at(self, positions: Sequence[int]) -> list[Any]:
         return [
-            self._flat(row, position) for row, position in zip(self.parents_rows(positions), positions, strict=True)
+            self._put_back(row, position) for row, position in zip(self.parents_rows(positions), positions, strict=True)
         ]
 
-    def _flat(self, row: Any, position: int) -> Any:
+    def _put_back(self, row: Any, position: int) -> Any:
         was_list = self._parent.column(self._path)[self._origins[position]].__class__ is list
         return _with_field(row, self._path, as_json(self._values[position])) if was_list else row
+
+
+def _flat_table(parent: Table, path: str, positions: Sequence[int]) -> FlatTable:
+    column = parent.column(path)
+    origins: list[int] = []
+    values: list[Any] = []
+    for position in positions:
+        value = column[position]
+        if value.__class__ is list:
+            elements = value or [None]
+            values += elements
+            origins += [position] * len(elements)
+            if len(values) > MOST_FLAT_ROWS:
+                raise InvalidArgumentError(
+                    f"flatten would make more than {MOST_FLAT_ROWS:,} rows.",
+                    suggested_action="Filter or limit the rows in a step before it.",
+                )
+        else:
+            values.append(value)
+            origins.append(position)
+    return FlatTable(parent, origins, path, values)
 
 
 def name_of(path: str) -> str:

@@ -29,6 +29,7 @@ _SLICE = 2_000
 _SAMPLED = 50
 _VALUE_BYTES = 70
 _HIT_BYTES = 130
+_FLAT_BYTES = 60  # places, and a few columns that share their values with these here
 
 
 class Snapshot(Table):
@@ -74,16 +75,17 @@ class Snapshot(Table):
         """About how much memory it takes."""
         columns = sum(_column_bytes(values) for values in [*self._columns.values()])
         found = sum(_HIT_BYTES * len(found.scores) for found in [*self._found.values()])
-        return self._document_bytes + columns + found + sum(part.bytes for part in [*self._haystacks.values()])
+        flat = sum(_FLAT_BYTES * len(table) for table in [*self._flat.values()])
+        return self._document_bytes + columns + found + flat + sum(part.bytes for part in [*self._haystacks.values()])
 
     @property
     def has_derived(self) -> bool:
         """Whether there are columns or texts."""
-        return bool(self._columns or self._haystacks or self._found)
+        return bool(self._columns or self._haystacks or self._found or self._flat)
 
     def forget_derived(self) -> None:
         """Lets go of columns and texts; they can be made again."""
-        self._columns, self._haystacks, self._found = {}, {}, {}
+        self._columns, self._haystacks, self._found, self._flat = {}, {}, {}, {}
 
 
 @contextmanager
