@@ -18,7 +18,7 @@ CHARS_PER_PAGE = 3_000
 MAX_CHARS_PER_PAGE = 20_000
 MAX_CONTEXT_CHARS = 1_000
 MAX_RESULTS = 50
-MAX_QUERY_CHARS = 10_000
+MAX_QUERY_CHARS = 1_000
 
 
 def text_content(
@@ -131,11 +131,17 @@ class _Text:
             raise InvalidArgumentError(
                 "The query is empty.", argument="query", suggested_action="Pass the words to look for."
             )
+        if len(query) > MAX_QUERY_CHARS:
+            raise InvalidArgumentError(
+                f"The query has {len(query):,} characters; at most {MAX_QUERY_CHARS:,}.",
+                argument="query",
+                suggested_action="Pass a shorter phrase.",
+            )
         wanted = min(at_least("max_results", max_results, 1), MAX_RESULTS)
         room = self._toolset.room(PAGE_CHARS) // wanted
         around = min(at_least("context_chars", context_chars, 0), MAX_CONTEXT_CHARS, room // 2)
         meta, text = await self._read(workspace_id, 0, None)
-        spans, total = await on_cpu(lambda: _find(text, query[:MAX_QUERY_CHARS], wanted))
+        spans, total = await on_cpu(lambda: _find(text, query, wanted))
         answer: dict[str, Any] = {
             "query": query[:200],
             "match_count": len(spans),
