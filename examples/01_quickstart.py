@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import Any
 
 from toolstash import Ctx
-from toolstash.toolsets import paginator
+from toolstash.toolsets import paginator, pipeline, text_search
 
 WIDTH = 100
 LEFT_OUT = frozenset({"antigravity", "idlelib", "lib2to3", "test", "tests", "this", "turtledemo"})
@@ -66,10 +66,11 @@ def functions_in(module: str, path: Path) -> Iterator[dict[str, Any]]:
 
 
 def build(store: str) -> tuple[Ctx, Any]:
-    """A Ctx on that store, with one producer and the tools to page through what it stored."""
+    """A Ctx on that store, with one producer and the tools to explore what it stored."""
     ctx = Ctx(store, default_ttl=3600)
+    tools = [text_search(ctx), pipeline(ctx), paginator(ctx)]
 
-    @ctx.producer(workspace_type="functions", toolsets=[paginator(ctx)], meta={"source": "standard library"})
+    @ctx.producer(workspace_type="functions", toolsets=tools, meta={"source": "standard library"})
     def list_functions() -> list[dict[str, Any]]:
         """List every function of the standard library with its source."""
         return [row for module, path in standard_library_files() for row in functions_in(module, path)]
@@ -136,6 +137,28 @@ async def read_a_page(model: Model, workspace: str, index: int) -> None:
     print_wrapped(f"  _hint: {answer['_hint']}", "      ")
 
 
+async def ask_questions(model: Model, workspace: str) -> None:
+    """Two calls answer what would take thousands of pages."""
+    heading("3. functions_search and functions_pipe: questions instead of pages")
+    query = "parse mail address"
+    found = await model.call("functions_search", workspace_id=workspace, query=query, fields=["name", "docstring"])
+    print(f"  search {query!r}: {found['total_matches']:,} of the functions, the best first")
+    for match in found["matches"][:3]:
+        print(
+            f"    {match['score']:6.2f}  {match['item']['module']}.{match['item']['name']}: {match['snippet']}"[:WIDTH]
+        )
+    steps = [
+        {"filter": {"docstring": ""}},
+        {"group_by": {"field": "module", "metrics": {"undocumented": "count", "longest": "max:lines"}}},
+        {"sort": {"field": "undocumented", "order": "desc"}},
+        {"limit": 3},
+    ]
+    answer = await model.call("functions_pipe", workspace_id=workspace, steps=steps)
+    print("  pipe: which modules have the most functions without a docstring?")
+    for item in answer["items"]:
+        print(f"    {json.dumps(item)}")
+
+
 async def longest_function(ctx: Ctx, workspace: str) -> int:
     """The index of the function with the most source. Your own code reads the rows straight from the store."""
     lengths = [len(row["source"]) async for row in ctx.store.iter_items(workspace)]
@@ -144,7 +167,7 @@ async def longest_function(ctx: Ctx, workspace: str) -> int:
 
 async def read_one_whole(model: Model, workspace: str, index: int) -> None:
     """One huge field, read on until there is no more. The pieces together are the original."""
-    heading("3. functions_get_item: the source of the longest function, read on in pieces")
+    heading("4. functions_get_item: the source of the longest function, read on in pieces")
     pieces: list[str] = []
     offset: int | None = 0
     while offset is not None:
@@ -162,7 +185,7 @@ async def read_one_whole(model: Model, workspace: str, index: int) -> None:
 
 async def make_mistakes(model: Model, workspace: str) -> None:
     """Mistakes of a model come back as values that say how to repair the call."""
-    heading("4. Mistakes that a model can repair")
+    heading("5. Mistakes that a model can repair")
     wrong = workspace[:-1] + ("0" if workspace[-1] != "0" else "1")
     mistakes: list[tuple[str, dict[str, Any]]] = [
         ("functions_paginate", {"workspace_id": wrong, "page": 0}),
@@ -178,7 +201,7 @@ async def make_mistakes(model: Model, workspace: str) -> None:
 
 def read_elsewhere(directory: str, workspace: str) -> None:
     """Starts this file a second time: another process, the same data."""
-    heading("5. A second process reads the same workspace")
+    heading("6. A second process reads the same workspace")
     command = [sys.executable, __file__, "--directory", directory, "--worker", workspace]
     print(subprocess.run(command, check=True, capture_output=True, text=True).stdout, end="")
 
@@ -203,10 +226,11 @@ async def demonstrate(directory: str) -> None:
         workspace = notice["workspace_id"]
         longest = await longest_function(ctx, workspace)
         await read_a_page(model, workspace, longest)
+        await ask_questions(model, workspace)
         await read_one_whole(model, workspace, longest)
         await make_mistakes(model, workspace)
         read_elsewhere(directory, workspace)
-        heading("6. What stayed out of the context")
+        heading("7. What stayed out of the context")
         kept_out = notice["chars"] - model.chars_read
         print(f"  stored        {notice['chars']:>12,} characters in {notice['item_count']:,} rows")
         print(f"  read by model {model.chars_read:>12,} characters, {model.chars_read / notice['chars']:.2%} of it")

@@ -65,6 +65,15 @@ def test_the_model_reads_a_fraction_and_one_item_whole(shown: str) -> None:
     assert 'cut: {"index": ' in shown
 
 
+def test_two_calls_answer_questions(shown: str) -> None:
+    assert number(r"search 'parse mail address': ([\d,]+) of the functions", shown) > 100
+    assert "email." in shown.split("the best first")[1].split("pipe:")[0]
+    counts = [int(count) for count in re.findall(r'"undocumented": (\d+)', shown)]
+    assert len(counts) == 3
+    assert counts == sorted(counts, reverse=True)
+    assert counts[0] > 50
+
+
 def test_the_mistakes_say_how_to_repair_them(shown: str) -> None:
     workspace = re.search(r'workspace_id: "(functions_\w+)"', shown)
     assert workspace is not None
