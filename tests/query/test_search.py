@@ -28,7 +28,7 @@ WORDS = [
     *["a@b.org", "true", "null", "nullable", "title", "it's", "retry_backoff", "ID", "12", "5", "77"],
     *["图书馆", "圖書", "東京図書館", "도서관에서", "สมุด"],
 ]
-TEXTS = st.lists(st.sampled_from([*WORDS, '"', "\\", "\n", ":", ",", "{", "}"]), max_size=6).map(" ".join)
+TEXTS = st.lists(st.sampled_from([*WORDS, '"', "\\", "\n", ":", ",", "{", "}", "\uff02", "\uff1a", "\uff02\uff1a"]), max_size=6).map(" ".join)
 NUMBERS = st.integers(-20, 20) | st.floats(-20, 20).map(lambda number: round(number, 1))
 VALUES = st.one_of(TEXTS, TEXTS, NUMBERS, st.booleans(), st.none())
 FIELDS = st.sampled_from(["title", "run", "true", "x-77", "a:b"])

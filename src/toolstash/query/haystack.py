@@ -18,6 +18,7 @@ import orjson
 from toolstash.query.terms import Term
 
 ROWS_IN_SLICE = 2_000
+_WIDE_QUOTE = "\uff02"  # folded, it would look like the end of a value
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
@@ -47,6 +48,7 @@ class Haystack:
         self.lengths = [after - before for part in self._slices for before, after in pairwise(part.starts)]
         """How long each row is, in characters."""
         self.bytes = sum(part.text.__sizeof__() + 16 * len(part.starts) for part in self._slices)
+        """About how much memory the text takes; the documents are not counted."""
 
     def __len__(self) -> int:
         return len(self._documents)
@@ -83,6 +85,7 @@ class Haystack:
         text = b"\n".join(documents).decode("utf-8", "surrogatepass")
         if "\\" in text:
             text = _ESCAPE.sub(" ", text)
+        text = text.replace(_WIDE_QUOTE, " ")
         text = self._fold(text)
         if len(documents) == 1:
             return _Slice(first, text, (0, len(text) + 1))

@@ -92,7 +92,10 @@ class Table(ABC):
         else:
             columns = [self.column(path) for path in fields]
             values = ([as_json(value) for value in found] for found in zip(*columns, strict=True))
-        return Haystack([_document(value) for value in values], orjson.loads, folding(case_sensitive))
+        documents = [_document(value) for value in values]
+        haystack = Haystack(documents, orjson.loads, folding(case_sensitive))
+        haystack.bytes += sum(map(len, documents))
+        return haystack
 
 
 def folding(case_sensitive: bool) -> Callable[[str], str]:

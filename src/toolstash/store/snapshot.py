@@ -25,9 +25,11 @@ from toolstash.store.projection import columns_of
 SNAPSHOT_BYTES = 256_000_000
 """What one store remembers in one process; the workspaces that were asked last stay."""
 
+MOST_SNAPSHOTS = 1_000
 _SLICE = 2_000
 _SAMPLED = 50
 _VALUE_BYTES = 70
+_ELEMENT_BYTES = 100
 _HIT_BYTES = 130
 _FLAT_BYTES = 60  # places, and a few columns that share their values with these here
 
@@ -101,10 +103,16 @@ def _without_collections() -> Generator[None]:
 
 
 def _column_bytes(values: Sequence[Any]) -> int:
-    """An estimate from some of the values."""
+    """An estimate from some of the values; of lists and objects only the first level counts."""
     sampled = values[:: max(1, len(values) // _SAMPLED)]
-    extra = sum(len(str(value)) for value in sampled) / max(1, len(sampled))
+    extra = sum(_held_bytes(value) for value in sampled) / max(1, len(sampled))
     return int(len(values) * (_VALUE_BYTES + extra))
+
+
+def _held_bytes(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return len(value) * _ELEMENT_BYTES if value.__class__ in (list, dict) else 0
 
 
 class Snapshots:
@@ -113,6 +121,8 @@ class Snapshots:
     def __init__(self, most_bytes: int = SNAPSHOT_BYTES) -> None:
         self._most_bytes = most_bytes
         self._held: OrderedDict[Address, tuple[str, Snapshot]] = OrderedDict()
+        self._sizes: dict[Address, int] = {}
+        self._asked: set[Address] = set()
         self._lock = threading.Lock()
         self._loading: WeakValueDictionary[tuple[int, Address], asyncio.Lock] = WeakValueDictionary()
 
@@ -122,27 +132,34 @@ class Snapshots:
             held = self._held.get(at)
             if held is None or held[0] != version:
                 return None
-            self._held.move_to_end(at)
+            self._use(at)
             return held[1]
 
     def put(self, at: Address, version: str, snapshot: Snapshot) -> None:
         """Remembers a snapshot in the place of an older one of the same workspace."""
         with self._lock:
             self._held[at] = (version, snapshot)
-            self._held.move_to_end(at)
+            self._use(at)
+
+    def _use(self, at: Address) -> None:
+        self._held.move_to_end(at)
+        self._asked.add(at)
 
     def trim(self) -> None:
         """Forgets until what is held is within the bound: what was asked longest ago goes first."""
         with self._lock:
-            while self._held and self._total() > self._most_bytes:
+            self._sizes |= {at: self._held[at][1].bytes for at in self._asked if at in self._held}
+            self._asked.clear()
+            total = sum(self._sizes.values())
+            while self._held and (total > self._most_bytes or len(self._held) > MOST_SNAPSHOTS):
                 at, (_, oldest) = next(iter(self._held.items()))
+                total -= self._sizes[at]
                 if len(self._held) == 1 and oldest.has_derived:
                     oldest.forget_derived()
+                    self._sizes[at] = oldest.bytes
+                    total += self._sizes[at]
                 else:
-                    del self._held[at]
-
-    def _total(self) -> int:
-        return sum(snapshot.bytes for _, snapshot in self._held.values())
+                    del self._held[at], self._sizes[at]
 
     @asynccontextmanager
     async def loading(self, at: Address) -> AsyncGenerator[None]:
