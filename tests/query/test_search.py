@@ -28,10 +28,11 @@ WORDS = [
     *["a@b.org", "true", "null", "nullable", "title", "it's", "retry_backoff", "ID", "12", "5", "77"],
     *["图书馆", "圖書", "東京図書館", "도서관에서", "สมุด"],
 ]
-TEXTS = st.lists(st.sampled_from([*WORDS, '"', "\\", "\n", ":", ",", "{", "}", "\uff02", "\uff1a", "\uff02\uff1a"]), max_size=6).map(" ".join)
+SIGNS = ['"', "\\", "\n", ":", ",", "{", "}", "\uff02", "\uff1a", "\uff02\uff1a"]
+TEXTS = st.lists(st.sampled_from([*WORDS, *SIGNS]), max_size=6).map(" ".join)
 NUMBERS = st.integers(-20, 20) | st.floats(-20, 20).map(lambda number: round(number, 1))
 VALUES = st.one_of(TEXTS, TEXTS, NUMBERS, st.booleans(), st.none())
-FIELDS = st.sampled_from(["title", "run", "true", "x-77", "a:b"])
+FIELDS = st.sampled_from(["title", "run", "true", "x-77", "a:b", ":run", "run,", "run:", ""])
 OBJECTS = st.dictionaries(FIELDS, VALUES | st.lists(VALUES, max_size=3), max_size=4)
 ROWS = st.lists(OBJECTS | VALUES, min_size=1, max_size=8)
 ODD = ["ru*", "tit*", '"running xv"', "run,", "(école)", "unk", "nul*", "72", "-5"]

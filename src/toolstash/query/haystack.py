@@ -18,17 +18,25 @@ import orjson
 from toolstash.query.terms import Term
 
 ROWS_IN_SLICE = 2_000
+_COLON_FIRST = ('[":', ',":', ':":', '{":')
 _WIDE_QUOTE = "\uff02"  # folded, it would look like the end of a value
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Some rows in one folded text, a line each. `starts` holds where each begins, and the end."""
+    """Some rows in one folded text, a line each.
+
+    Attributes:
+        first: The number of the first row.
+        starts: Where each row begins, and the end.
+        tells_keys: Whether a quote before a colon always ends a key. A value may begin with a colon.
+    """
 
     first: int
     text: str
     starts: Sequence[int]
+    tells_keys: bool
 
 
 class Haystack:
@@ -59,7 +67,7 @@ class Haystack:
         for part in self._slices:
             if term.needle not in part.text:
                 continue
-            if term.proves:
+            if term.proves and part.tells_keys:
                 _count_in(part, term, counts)
             else:
                 counts |= self._checked(part, term)
@@ -70,9 +78,8 @@ class Haystack:
         if term.rung == "substring":  # whose signs may be escaped in the JSON
             rows = [part.first + place for place, line in enumerate(part.text.split("\n")) if term.needle in line]
         else:
-            candidates: dict[int, int] = {}
-            _count_in(part, term, candidates)
-            rows = list(candidates)
+            starts = (match.start() for match in term.matches(part.text))
+            rows = list(dict.fromkeys(part.first + bisect_right(part.starts, start) - 1 for start in starts))
         counted = ((row, sum(1 for text in self.values(row) for _ in term.matches(text))) for row in rows)
         return {row: times for row, times in counted if times}
 
@@ -87,9 +94,8 @@ class Haystack:
             text = _ESCAPE.sub(" ", text)
         text = text.replace(_WIDE_QUOTE, " ")
         text = self._fold(text)
-        if len(documents) == 1:
-            return _Slice(first, text, (0, len(text) + 1))
-        return _Slice(first, text, [0, *accumulate(len(line) + 1 for line in text.split("\n"))])
+        starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
+        return _Slice(first, text, starts, not any(sign in text for sign in _COLON_FIRST))
 
 
 def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
