@@ -18,25 +18,17 @@ import orjson
 from toolstash.query.terms import Term
 
 ROWS_IN_SLICE = 2_000
-_COLON_FIRST = ('[":', ',":', ':":', '{":')
 _WIDE_QUOTE = "\uff02"  # folded, it would look like the end of a value
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
 
 @dataclass(frozen=True, slots=True)
 class _Slice:
-    """Some rows in one folded text, a line each.
-
-    Attributes:
-        first: The number of the first row.
-        starts: Where each row begins, and the end.
-        tells_keys: Whether a quote before a colon always ends a key. A value may begin with a colon.
-    """
+    """Some rows in one folded text, a line each. `starts` holds where each begins, and the end."""
 
     first: int
     text: str
     starts: Sequence[int]
-    tells_keys: bool
 
 
 class Haystack:
@@ -67,7 +59,7 @@ class Haystack:
         for part in self._slices:
             if term.needle not in part.text:
                 continue
-            if term.proves and part.tells_keys:
+            if term.proves:
                 _count_in(part, term, counts)
             else:
                 counts |= self._checked(part, term)
@@ -95,14 +87,14 @@ class Haystack:
         text = text.replace(_WIDE_QUOTE, " ")
         text = self._fold(text)
         starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
-        return _Slice(first, text, starts, not any(sign in text for sign in _COLON_FIRST))
+        return _Slice(first, text, starts)
 
 
 def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
     """Counts the matches in values, row by row. What is looked up on the way only moves forward."""
     text, starts = part.text, part.starts
     quote = row_end = -1
-    row = times = 0
+    row = times = counted_to = quotes = 0
     is_key = False
     accepted: dict[str, bool] = {}
     for match in term.pattern.finditer(text):
@@ -117,6 +109,10 @@ def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
             if quote < 0:
                 quote = len(text) - 1
             is_key = text[quote + 1 : quote + 2] == ":"
+            if is_key and text[quote - 1] in "[,:{":  # a value that begins with a colon, behind a number, looks like it
+                quotes += text.count('"', counted_to, end)
+                counted_to = end
+                is_key = quotes % 2 == 1
         if is_key:
             continue
         if end < row_end:
