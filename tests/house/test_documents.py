@@ -122,3 +122,21 @@ async def test_a_block_that_fails_is_found() -> None:
     page = Source("docs/a.md", "```python\nassert await nothing()\n```\n")
     with pytest.raises(NameError):
         await run(next(code for _, code in python_blocks(page)))
+
+
+async def test_the_store_in_the_documents_answers_questions() -> None:
+    store = await own_store()
+    async with Ctx(store) as ctx:
+        toolsets.text_search(ctx, "rows")
+        toolsets.pipeline(ctx, "rows")
+        rows = [{"n": 1, "t": "red fox"}, {"n": 2, "t": "hens"}]
+        await ctx.store_workspace(rows, workspace_type="rows", workspace_id="w")
+        async with store.transaction("w") as transaction:
+            transaction.delete_items([0])
+            transaction.append_items([{"n": 3, "t": "a hen"}])
+        found = await ctx.adispatch_tool_call("rows_search", {"workspace_id": "w", "query": "hen"})
+        assert found["total_matches"] == 2
+        steps = [{"filter": {"n": {"$gt": 2}}}, {"select": ["t"]}]
+        piped = await ctx.adispatch_tool_call("rows_pipe", {"workspace_id": "w", "steps": steps})
+        assert piped["items"] == [{"t": "a hen"}]
+        assert await store.distinct_field_values("w", "n") == [(2, 1), (3, 1)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import re
+import threading
 import time
 import tracemalloc
 from typing import Any
@@ -135,6 +136,28 @@ async def test_the_loop_goes_on_while_questions_are_answered(ctx: Ctx) -> None:
     ticking.cancel()
     assert [answer["items"][0].get("n", answer["items"][0].get("tags")) for answer in answers] == [9_999, "a", 0]
     assert len(late) > 100, "the loop ran meanwhile"
+
+
+async def test_a_long_question_does_not_hold_up_short_work(ctx: Ctx) -> None:
+    started, go_on = threading.Event(), threading.Event()
+
+    class Long:
+        window = None
+
+        def answer(self, table: Any) -> int:
+            started.set()
+            assert go_on.wait(HANG)
+            return len(table)
+
+    ws = await stored(ctx, [{"t": 1}])
+    asking = asyncio.create_task(ctx.store.ask(await ctx.store.locate(ws), Long()))
+    await asyncio.to_thread(started.wait, HANG)
+    other = await asyncio.wait_for(ctx.store_workspace([{"t": 2}] * 5_000, workspace_type="t"), HANG)
+    page = await asyncio.wait_for(ctx.store.get_page(other.workspace_id, 0, 5_000), HANG)
+    assert len(page) == 5_000
+    assert not asking.done()
+    go_on.set()
+    assert (await asking).data == 1
 
 
 def test_what_is_remembered_is_bounded() -> None:

@@ -146,7 +146,7 @@ class BaseStore(StorePrimitives):
             table: Table = RowsTable(rows)
         else:
             meta, table = await self.read_table(at)
-        return Reading(meta, await on_cpu(lambda: question.answer(table)))
+        return Reading(meta, await on_cpu(lambda: question.answer(table), is_long=True))
 
     async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Table]:
         """Meta and all rows of a list, as columns.

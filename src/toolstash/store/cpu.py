@@ -1,4 +1,7 @@
-"""Work that would hold the event loop runs in a thread, one piece at a time, apart from the users' own threads."""
+"""Work that would hold the event loop runs in threads, apart from the users' own. Python runs one of them at a time, so
+there are two places and no more: one for short pieces, and one for questions, which may take a second. So a page
+or a notice never waits for a question to end.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,18 @@ from anyio.lowlevel import RunVar
 
 T = TypeVar("T")
 
-_limiter: RunVar[anyio.CapacityLimiter] = RunVar("toolstash_cpu_limiter")
+_short: RunVar[anyio.CapacityLimiter] = RunVar("toolstash_short_cpu_work")
+_long: RunVar[anyio.CapacityLimiter] = RunVar("toolstash_long_cpu_work")
 
 
-async def on_cpu(work: Callable[[], T]) -> T:
-    """Runs `work` in a worker thread and returns its result; a second call waits for the first."""
+async def on_cpu(work: Callable[[], T], *, is_long: bool = False) -> T:
+    """Runs `work` in a worker thread and returns its result; a second call of its kind waits for the first."""
+    return await anyio.to_thread.run_sync(work, limiter=_limiter(_long if is_long else _short))
+
+
+def _limiter(place: RunVar[anyio.CapacityLimiter]) -> anyio.CapacityLimiter:
     try:
-        limiter = _limiter.get()
+        return place.get()
     except LookupError:
-        limiter = anyio.CapacityLimiter(1)
-        _limiter.set(limiter)
-    return await anyio.to_thread.run_sync(work, limiter=limiter)
+        place.set(anyio.CapacityLimiter(1))
+        return place.get()
