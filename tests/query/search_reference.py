@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import unicodedata
 from typing import Any
 
 from tests.query.reference import MISSING, read
@@ -35,7 +36,7 @@ def tokens(text: str) -> list[str]:
     found: list[str] = []
     word = ""
     for sign in text:
-        if CJK.match(sign) or not sign.isalnum():
+        if CJK.match(sign) or not (sign.isalnum() or unicodedata.category(sign) in ("Mn", "Mc")):
             found += [word] if word else []
             found += [sign] if CJK.match(sign) else []
             word = ""

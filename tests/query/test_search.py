@@ -26,7 +26,21 @@ from toolstash.query.words import fold, shared_start, stem
 WORDS = [
     *["run", "running", "Runs", "run1", "run2", "école", "ecole", "Ecole", "ﬁne", "xv-77", "xv-79", "12.5", "C++", "x"],
     *["a@b.org", "true", "null", "nullable", "title", "it's", "retry_backoff", "ID", "12", "5", "77"],
-    *["图书馆", "圖書", "東京図書館", "도서관에서", "สมุด"],
+    *[
+        "图书馆",
+        "圖書",
+        "東京図書館",
+        "도서관에서",
+        "สมุด",
+        "किताब",
+        "कातिब",
+        "محمد",
+        "مُحَمَّد",
+        "שָׁלוֹם",
+        "שלום",
+        "re\u0301sume\u0301",
+    ],
+    *["nulls", "falsely", "trues", '"say hello"', '"12 5"', "0", "1"],
 ]
 SIGNS = ['"', "\\", "\n", ":", ",", "{", "}", "\uff02", "\uff1a", "\uff02\uff1a"]
 TEXTS = st.lists(st.sampled_from([*WORDS, *SIGNS]), max_size=6).map(" ".join)
@@ -54,6 +68,8 @@ def test_search_agrees_with_the_reference(rows: list[Any], query: str, fields: l
     assert rung == expected_rung
     if all(orjson.dumps(row).isascii() for row in rows) and fields is None and b"\\" not in orjson.dumps(rows):
         assert found == pytest.approx(expected)
+    question = Search(parse_query(query), fields, 100)
+    assert all(hit.snippet for hit in question.answer(RowsTable(rows)).hits), "every hit shows where it is one"
 
 
 def hits(rows: list[Any], query: str, **options: Any) -> list[int]:

@@ -15,7 +15,7 @@ from typing import Any, cast
 
 import orjson
 
-from toolstash.query.terms import Term
+from toolstash.query.terms import Term, blank
 
 ROWS_IN_SLICE = 2_000
 _WIDE_QUOTE = "\uff02"  # folded, it would look like the end of a value
@@ -70,10 +70,14 @@ class Haystack:
         if term.rung == "substring":  # whose signs may be escaped in the JSON
             rows = [part.first + place for place, line in enumerate(part.text.split("\n")) if term.needle in line]
         else:
-            starts = (match.start() for match in term.matches(part.text))
-            rows = list(dict.fromkeys(part.first + bisect_right(part.starts, start) - 1 for start in starts))
-        counted = ((row, sum(1 for text in self.values(row) for _ in term.matches(text))) for row in rows)
+            places = (bisect_right(part.starts, start) - 1 for start, _ in term.spans(part.text))
+            rows = list(dict.fromkeys(part.first + place for place in places))
+        counted = ((row, sum(self._times(term, text) for text in self.values(row))) for row in rows)
         return {row: times for row, times in counted if times}
+
+    @staticmethod
+    def _times(term: Term, text: str) -> int:
+        return sum(1 for _ in term.spans(text if term.rung == "substring" else blank(text)))
 
     def values(self, row: int) -> Iterator[str]:
         """The folded texts and numbers of a row."""
@@ -96,14 +100,7 @@ def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
     quote = row_end = -1
     row = times = counted_to = quotes = 0
     is_key = False
-    accepted: dict[str, bool] = {}
-    for match in term.pattern.finditer(text):
-        words = match[0]
-        if words not in accepted:
-            accepted[words] = term.accepts(match)
-        if not accepted[words]:
-            continue
-        end = match.end()
+    for start, end in term.spans(text):
         if quote < end:
             quote = text.find('"', end)
             if quote < 0:
@@ -120,7 +117,7 @@ def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
             continue
         if times:
             counts[row] = times
-        place = bisect_right(starts, match.start()) - 1
+        place = bisect_right(starts, start) - 1
         row, row_end, times = part.first + place, starts[place + 1], 1
     if times:
         counts[row] = times

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from toolstash.query.haystack import texts_of
-from toolstash.query.terms import Term
+from toolstash.query.terms import Term, blank
 
 SNIPPET_CHARS = 160
 BLOCK_CHARS = 4_096
@@ -38,8 +38,8 @@ def _first_match(text: str, terms: Sequence[Term], fold: Callable[[str], str]) -
     for start in range(0, max(1, len(text)), BLOCK_CHARS - OVERLAP):
         block = text[start : start + BLOCK_CHARS]
         folded = fold(block)
-        firsts = (next(term.matches(folded), None) for term in terms)
-        places = [match.start() for match in firsts if match is not None]
+        firsts = (next(term.spans(folded if term.rung == "substring" else blank(folded)), None) for term in terms)
+        places = [span[0] for span in firsts if span is not None]
         if places:
             place = min(places) if len(folded) == len(block) else _unfolded(block, min(places), fold)
             return start + place, len(places)

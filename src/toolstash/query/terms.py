@@ -11,20 +11,20 @@ from dataclasses import dataclass
 from typing import Literal
 
 from toolstash.errors import InvalidArgumentError
-from toolstash.query.words import CJK, LETTER, SEPARATOR, WITHOUT_SPACES, fold, shared_start, stem
+from toolstash.query.words import CJK, LETTER, MARKED_LETTER, SEPARATOR, WITHOUT_SPACES, fold, shared_start, stem
 
 MOST_QUERY_CHARS = 1_000
-MOST_TERMS = 64
+MOST_WORDS = 64
 
 Rung = Literal["word", "prefix", "substring"]
 
 _CHUNK = re.compile(r'"([^"]+)"|(\S+)')
-_PIECE = re.compile(rf"{LETTER}+|[{CJK}]+")
+_PIECE = re.compile(rf"{MARKED_LETTER}+|[{CJK}]+")
 _CJK_RUN = re.compile(f"[{CJK}]+")
 _UNSPACED = re.compile(f"[{WITHOUT_SPACES}]")
 _PUNCTUATION = "\"'`([{<«“”‘’", "\"'`)]}>»“”‘’.,;:!?…。、！？"
 _LITERALS = frozenset({"true", "false", "null"})
-_STRUCTURE = re.compile(r'[,:{}\[\]"\\\x00-\x1f]')
+_STRUCTURE = re.compile(r'[ ,:{}\[\]"\\\x00-\x1f]')
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,32 +33,53 @@ class Term:
 
     Attributes:
         needle: A text that is in every match.
-        source: The regular expression of a match; the words in it are its groups.
-        stems: What the words must have as stems; empty where there is nothing to check.
+        head: The regular expression of its first piece. It is plain, so that a scan takes linear time.
+        rest: That of what must follow; "" for nothing. Its words are its groups.
+        head_stem: What the first piece must have as its stem; None where there is nothing to check.
+        rest_stems: The same for the words of the rest.
         rung: How it matches.
         proves: Whether a match in the JSON text of a row is one in its values: the text also holds commas, brackets,
             true, false and null, which are no values of the kind that is searched.
     """
 
     needle: str
-    source: str
-    stems: tuple[str, ...]
+    head: str
+    rest: str
+    head_stem: str | None
+    rest_stems: tuple[str, ...]
     rung: Rung
     proves: bool
     stem: Callable[[str], str]
 
-    @property
-    def pattern(self) -> re.Pattern[str]:
-        """The compiled source, which a rung that is never tried does not need."""
-        return re.compile(self.source)
-
-    def accepts(self, match: re.Match[str]) -> bool:
-        """Whether the words of a match of the pattern have the stems."""
-        return not self.stems or tuple(map(self.stem, match.groups())) == self.stems
-
-    def matches(self, text: str) -> Iterator[re.Match[str]]:
+    def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where the term stands in a text, without overlaps."""
-        return filter(self.accepts, self.pattern.finditer(text))
+        known: dict[str, bool] = {}
+        follow = re.compile(self.rest).match if self.rest else None
+        reached = 0
+        for match in re.finditer(self.head, text):
+            start, end = match.span()
+            if start < reached or not self._is_head(match[0], known):
+                continue
+            if follow is not None:
+                rest = follow(text, end)
+                if rest is None or tuple(map(self.stem, rest.groups())) != self.rest_stems:
+                    continue
+                end = rest.end()
+            reached = end
+            yield start, end
+
+    def _is_head(self, word: str, known: dict[str, bool]) -> bool:
+        if self.head_stem is None:
+            return True
+        accepted = known.get(word)
+        if accepted is None:
+            accepted = known[word] = self.stem(word) == self.head_stem
+        return accepted
+
+
+def blank(text: str) -> str:
+    """A value's text with the signs that end values and rows as spaces, so that they separate words like others."""
+    return text.replace('"', " ").replace("\n", " ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,14 +130,15 @@ class _Terms:
         self._first: dict[Term, None] = {}  # as sets that keep their order
         self._prefixes: dict[Term, None] = {}
         self._parts: dict[Term, None] = {}
+        self._words = 0
         self._case_sensitive = case_sensitive
 
     def query(self, text: str) -> Query:
         """All terms by rung; a query of nothing but signs is looked for as it stands."""
         if not self._first:
             self._add(self._substring(self._fold(text.strip())))
-        if len(self._first) > MOST_TERMS:
-            raise _too_much(f"more words than the {MOST_TERMS} that")
+        if self._words > MOST_WORDS:
+            raise _too_much(f"more words than the {MOST_WORDS} that")
         rungs: list[tuple[Rung, tuple[Term, ...]]] = [("word", tuple(self._first))]
         if self._prefixes:
             rungs.append(("prefix", tuple(self._first | self._prefixes)))
@@ -129,7 +151,9 @@ class _Terms:
         if _UNSPACED.search(text):
             self._add(self._substring(self._fold(text.strip())))
         else:
-            self._add_pieces(self._fold(text), text)
+            folded = self._fold(text)
+            self._words += len(_PIECE.findall(folded))
+            self._add_pieces(folded)
 
     def add_chunk(self, chunk: str) -> None:
         """What stands between two spaces."""
@@ -137,6 +161,7 @@ class _Terms:
         core = chunk.rstrip("*") if is_prefix else chunk
         core = self._fold(core.lstrip(_PUNCTUATION[0]).rstrip(_PUNCTUATION[1]))
         pieces = _PIECE.findall(core)
+        self._words += max(1, len(pieces))
         if is_prefix and len(pieces) == 1 and pieces[0] == core and not _CJK_RUN.match(core):
             self._add(self._prefix(core))
         elif not core:
@@ -144,16 +169,16 @@ class _Terms:
         elif not pieces or _UNSPACED.search(core) or (len(pieces) == 1 and len(pieces[0]) < len(core)):
             self._add(self._substring(core))
         else:
-            self._add_pieces(core, core)
+            self._add_pieces(core)
 
-    def _add_pieces(self, folded: str, shown: str) -> None:
+    def _add_pieces(self, folded: str) -> None:
         pieces = _PIECE.findall(folded)
         if not pieces:
             self._add(self._substring(folded.strip()))
         elif len(pieces) == 1 and len(pieces[0]) == 1 and _CJK_RUN.match(pieces[0]):
             self._add(self._substring(pieces[0]))
         else:
-            self._add(self._phrase(folded, pieces))
+            self._add(self._phrase(pieces))
             if len(pieces) == 1 and not _CJK_RUN.match(pieces[0]):
                 self._prefixes.setdefault(self._prefix(pieces[0]))
             self._parts.setdefault(self._substring(folded.strip()))
@@ -161,34 +186,52 @@ class _Terms:
     def _add(self, term: Term) -> None:
         self._first.setdefault(term)
 
-    def _phrase(self, folded: str, pieces: list[str]) -> Term:
+    def _phrase(self, pieces: list[str]) -> Term:
         """Words one after the other with only signs between them; a single word is the shortest phrase."""
         are_cjk = [_CJK_RUN.match(piece) is not None for piece in pieces]
-        parts = [re.escape(pieces[0]) if are_cjk[0] else _word(self._start(pieces[0]))]
+        stems = [None if is_cjk else self._stem(piece) for piece, is_cjk in zip(pieces, are_cjk, strict=True)]
+        needle = pieces[0] if are_cjk[0] else self._start(pieces[0])
+        rest: list[str] = []
         for place in range(1, len(pieces)):
             touching = are_cjk[place] or are_cjk[place - 1]
-            parts.append(f"{SEPARATOR}{'*' if touching else '+'}")
+            rest.append(f"{SEPARATOR}{'*+' if touching else '++'}")
             piece = pieces[place]
-            parts.append(re.escape(piece) if are_cjk[place] else _word(self._start(piece)))
-        stems = tuple(self._stem(piece) for piece, is_cjk in zip(pieces, are_cjk, strict=True) if not is_cjk)
-        needle = pieces[0] if are_cjk[0] else self._start(pieces[0])
-        proves = not (len(pieces) > 1 and all(map(str.isdigit, pieces))) and not _LITERALS.intersection(pieces)
-        return Term(needle, "".join(parts), stems, "word", proves, self._stem)
+            rest.append(re.escape(piece) if are_cjk[place] else f"({self._follower(piece)})")
+        return Term(
+            needle=needle,
+            head=re.escape(needle) if are_cjk[0] else self._word(needle),
+            rest="".join(rest),
+            head_stem=stems[0],
+            rest_stems=tuple(word for word in stems[1:] if word is not None),
+            rung="word",
+            proves=not (len(pieces) > 1 and all(map(str.isdigit, pieces))) and not self._has_literal(pieces),
+            stem=self._stem,
+        )
+
+    def _has_literal(self, pieces: list[str]) -> bool:
+        literals = set(map(self._stem, _LITERALS))
+        return any(self._stem(piece) in literals for piece in pieces)
 
     def _start(self, word: str) -> str:
         return word if self._case_sensitive else shared_start(stem(word))
 
+    def _letter(self, word: str) -> str:
+        """What goes on a word like this one; marks can stand only where folding has left them."""
+        return LETTER if word.isascii() and not self._case_sensitive else MARKED_LETTER
+
+    def _word(self, start: str) -> str:
+        """A pattern for a word with that start. The start comes first, because a plain text is found fast."""
+        letter = self._letter(start)
+        return f"{re.escape(start)}(?<!{letter}(?s:.{{{len(start)}}})){letter}*+"
+
+    def _follower(self, word: str) -> str:
+        return f"{re.escape(self._start(word))}{self._letter(word)}*+"
+
     def _prefix(self, word: str) -> Term:
         proves = not any(literal.startswith(word) for literal in _LITERALS)
-        return Term(word, _word(word), (), "prefix", proves, self._stem)
+        return Term(word, self._word(word), "", None, (), "prefix", proves, self._stem)
 
     def _substring(self, text: str) -> Term:
         proves = not _STRUCTURE.search(text) and not any(text in literal for literal in _LITERALS)
         needle = text if proves else max(_STRUCTURE.split(text), key=len)
-        return Term(needle, re.escape(text), (), "substring", proves, self._stem)
-
-
-def _word(start: str) -> str:
-    """A pattern for a word with that start. The start comes first, because a plain text is found fast."""
-    literal = re.escape(start)
-    return f"({literal}(?<!{LETTER}{literal}){LETTER}*)"
+        return Term(needle, re.escape(text), "", None, (), "substring", proves, self._stem)

@@ -13,26 +13,47 @@ CJK: Final = (
 )
 """Chinese, Japanese and Korean signs, as the inside of a character class: a run of them is matched by its parts."""
 
-WITHOUT_SPACES: Final = "\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff"
-"""Thai, Lao, Burmese, Khmer: scripts that put no signs between words."""
+WITHOUT_SPACES: Final = "\u0e00-\u0fff\u1000-\u109f\u1780-\u17ff"
+"""Thai, Lao, Tibetan, Burmese, Khmer: scripts that put no spaces between words."""
+
+_POINTS: Final = (
+    "\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06dc"
+    "\u06df-\u06e4\u06e7\u06e8\u06ea-\u06ed"
+)
+"""Accents, and the points of Hebrew and Arabic: they do not count."""
+
+_INVISIBLE: Final = "\u00ad\u0640\u200b-\u200d\ufe00-\ufe0f\ufeff"
+
+
+def _marks() -> str:
+    """Signs that belong to the letter before them, as the vowels of Indian scripts do."""
+    unspaced = re.compile(f"[{WITHOUT_SPACES}{CJK}]")
+    signs = (chr(code) for code in range(0x300, 0x3100))
+    return "".join(sign for sign in signs if unicodedata.category(sign) in ("Mn", "Mc") and not unspaced.match(sign))
+
+
+MARKS: Final = _marks()
 
 LETTER: Final = rf"[^\W_{CJK}]"
-"""A letter or digit that is part of a word."""
+"""A letter or digit that is part of a word, where no marks can stand."""
 
-SEPARATOR: Final = r'(?:[^\w"\n]|_)'
+MARKED_LETTER: Final = rf"(?:{LETTER}|[{MARKS}])"
+"""A letter, digit or mark that is part of a word."""
+
+SEPARATOR: Final = rf'(?:[^\w"\n{MARKS}]|_)'
 """What may stand between two words of one value: values end with a quote, rows with a line break."""
 
-_MARKS = re.compile("[\u0300-\u036f]+")
+_DROPPED = re.compile(f"[{_POINTS}{_INVISIBLE}]+")
 _LONGEST_STEMMED = 40
 _IRREGULAR = {"die": "d", "lie": "l", "tie": "t", "sky": "sk"}
 
 
 def fold(text: str) -> str:
-    """The text without case and accents: `École` → `ecole`. Compatible forms become one (`ﬁ` → `fi`)."""
+    """The text without case, accents and points: `École` → `ecole`. Compatible forms become one (`ﬁ` → `fi`)."""
     if text.isascii():
         return text.lower()
     decomposed = unicodedata.normalize("NFKD", text).casefold()
-    return unicodedata.normalize("NFC", _MARKS.sub("", decomposed))
+    return unicodedata.normalize("NFC", _DROPPED.sub("", decomposed))
 
 
 @lru_cache(maxsize=1)
