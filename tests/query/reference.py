@@ -432,12 +432,20 @@ def exclude(row: Any, paths: list[Path]) -> Any:
 
 
 def without(value: Any, names: list[str]) -> Any:
-    """A copy without the key at the end of the names. What lies inside a list is left alone."""
-    if not isinstance(value, dict) or names[0] not in value:
+    """A copy of a value without what the names lead to. In a list, a name leads into each object of it."""
+    name, rest = names[0], names[1:]
+    if isinstance(value, list):
+        if not is_position(name):
+            return [without(element, names) for element in value]
+        return [without(e, rest) if rest and place == int(name) else e for place, e in enumerate(value)]
+    if not isinstance(value, dict) or name not in value:
         return value
-    if len(names) == 1:
-        return {key: inner for key, inner in value.items() if key != names[0]}
-    return {**value, names[0]: without(value[names[0]], names[1:])}
+    copied = dict(value)
+    if rest:
+        copied[name] = without(value[name], rest)
+    else:
+        del copied[name]
+    return copied
 
 
 def unique(rows: list[Any], path: Path) -> list[Any]:

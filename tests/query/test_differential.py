@@ -16,6 +16,7 @@ from toolstash.query.order import first_positions, sort_positions
 from toolstash.query.pipeline import compile_pipeline
 from toolstash.query.questions import FieldValues
 from toolstash.query.table import RowsTable, Table
+from toolstash.query.work import Work
 from toolstash.store.codec import Tally, encode_many
 from toolstash.store.snapshot import Snapshot
 
@@ -65,7 +66,7 @@ def test_order(rows: list[Any], keys: list[tuple[str, bool]]) -> None:
 def test_field_values(rows: list[Any], path: str) -> None:
     expected = reference.distinct(rows, path)
     for table in tables(rows):
-        found = FieldValues(path, 1_000).answer(table)
+        found = FieldValues(path, 1_000).answer(table, Work())
         assert same([list(pair) for pair in found.values], [list(pair) for pair in expected])
         assert found.total == len(expected)
 
@@ -76,7 +77,7 @@ def test_pipelines(rows: list[Any], steps: list[dict[str, Any]]) -> None:
     before = orjson.dumps(rows, default=str, option=orjson.OPT_PASSTHROUGH_SUBCLASS) if _is_plain(rows) else None
     expected = reference.run_pipeline(rows, steps)
     for table in tables(rows):
-        state = compile_pipeline(steps).run(table)
+        state = compile_pipeline(steps).run(table, Work())
         if state.count is not None:
             assert {"count": state.count} == expected
         else:
@@ -99,8 +100,8 @@ def test_a_window_of_rows_is_enough_where_a_pipeline_says_so(rows: list[Any], st
     pipeline = compile_pipeline([{"skip": 1}, {"limit": 4}, *steps])
     window = pipeline.window
     assert window is not None
-    part = pipeline.after_window().run(RowsTable(rows[window[0] : window[1]]))
-    whole = pipeline.run(RowsTable(rows))
+    part = pipeline.after_window().run(RowsTable(rows[window[0] : window[1]]), Work())
+    whole = pipeline.run(RowsTable(rows), Work())
     assert part.count == whole.count
     assert same(part.table.rows_at(part.positions), whole.table.rows_at(whole.positions))
 
@@ -109,7 +110,7 @@ def test_a_window_of_rows_is_enough_where_a_pipeline_says_so(rows: list[Any], st
 def test_a_seeded_sample_is_the_same_everywhere(seed: int | str) -> None:
     rows = [{"n": number} for number in range(50)]
     steps = [{"sample": {"n": 5, "seed": seed}}]
-    picked = [compile_pipeline(steps).run(table).positions for table in tables(rows) * 2]
+    picked = [compile_pipeline(steps).run(table, Work()).positions for table in tables(rows) * 2]
     assert all(positions == picked[0] for positions in picked)
     assert picked[0] == sorted(set(picked[0]))
     assert len(picked[0]) == 5

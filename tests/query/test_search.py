@@ -22,6 +22,7 @@ from toolstash.query.snippet import snippet_of
 from toolstash.query.table import RowsTable
 from toolstash.query.terms import parse_query
 from toolstash.query.words import fold, shared_start, stem
+from toolstash.query.work import Work
 
 WORDS = [
     *["run", "running", "Runs", "run1", "run2", "école", "ecole", "Ecole", "ﬁne", "xv-77", "xv-79", "12.5", "C++", "x"],
@@ -69,12 +70,12 @@ def test_search_agrees_with_the_reference(rows: list[Any], query: str, fields: l
     if all(orjson.dumps(row).isascii() for row in rows) and fields is None and b"\\" not in orjson.dumps(rows):
         assert found == pytest.approx(expected)
     question = Search(parse_query(query), fields, 100)
-    assert all(hit.snippet for hit in question.answer(RowsTable(rows)).hits), "every hit shows where it is one"
+    assert all(hit.snippet for hit in question.answer(RowsTable(rows), Work()).hits), "every hit shows where it is one"
 
 
 def hits(rows: list[Any], query: str, **options: Any) -> list[int]:
     question = Search(parse_query(query, **options), None, 100)
-    return [hit.index for hit in question.answer(RowsTable(rows)).hits]
+    return [hit.index for hit in question.answer(RowsTable(rows), Work()).hits]
 
 
 def test_keys_and_json_are_not_searched() -> None:

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from toolstash import Ctx
+from toolstash import Ctx, MemoryStore
 from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.toolsets import filter_set, pipeline, text_content, text_search
 
@@ -61,6 +61,72 @@ async def test_a_pipeline_of_1000_steps(ctx: Ctx) -> None:
     answer = await pipe(ctx, ws, [{"limit": 5}] * 1_000)
     assert answer["error"] == "The pipeline has 1,000 steps; at most 100."
     assert (await pipe(ctx, ws, [{"sort": "t"}] * 100))["total"] == 1
+
+
+async def test_too_much_work_is_refused_before_it_is_done(ctx: Ctx) -> None:
+    ws = await stored(ctx, [{"t": number} for number in range(30_000)])
+    many = {"$nor": [{"t": {"$lt": -number}} for number in range(490)]}
+    assert "too much work" in (await pipe(ctx, ws, [{"filter": many}] * 20))["error"]
+    sorts = [{"field": f"x{number}"} for number in range(21)]
+    assert "at most 20 fields" in (await pipe(ctx, ws, [{"sort": sorts}]))["error"]
+    wide = [{"filter": {f"x{step}_{number}": 1 for number in range(90)}} for step in range(3)]
+    assert "more than 200 fields" in (await pipe(ctx, ws, wide))["error"]
+
+
+async def test_a_cancelled_question_keeps_its_place_and_ends(ctx: Ctx) -> None:
+    running = most = 0
+    go_on = threading.Event()
+    started = threading.Semaphore(0)
+
+    class Slow:
+        window = None
+
+        def answer(self, table: Any, work: Any) -> None:
+            nonlocal running, most
+            work.spend(1)
+            running += 1
+            most = max(most, running)
+            started.release()
+            assert go_on.wait(HANG)
+            running -= 1
+            work.spend(1)
+
+    at = await ctx.store.locate(await stored(ctx, [{"t": 1}]))
+    asking = [asyncio.create_task(ctx.store.ask(at, Slow())) for _ in range(5)]
+    assert await asyncio.to_thread(started.acquire, timeout=HANG)
+    for task in asking:
+        task.cancel()
+    await asyncio.wait(asking)
+    go_on.set()
+    last = asyncio.create_task(ctx.store.ask(at, Slow()))
+    assert (await asyncio.wait_for(last, HANG)).data is None
+    assert most == 1, "one thread at a time, also when nobody waits"
+    assert running == 0
+
+
+async def test_a_phrase_of_hundreds_of_words_and_a_word_of_hundreds_of_letters(ctx: Ctx) -> None:
+    ws = await stored(ctx, [{"t": "0 " * 500_000}, {"t": "b" + "a" * 3_000_000}])
+    for query in ('"' + "0 " * 60 + '1"', "a" * 500, '"' + "a " * 40 + 'b"', " ".join("a" * n for n in range(1, 44))):
+        arguments = {"workspace_id": ws, "query": query}
+        answer = await asyncio.wait_for(ctx.adispatch_tool_call("t_search", arguments), HANG)
+        assert "total_matches" in answer or "at once" in answer["error"]
+    refused = await ctx.adispatch_tool_call("t_search", {"workspace_id": ws, "query": '"' + "0 " * 400 + '1"'})
+    assert "more words than the 64" in refused["error"]
+
+
+async def test_memory_is_bounded_over_many_different_questions() -> None:
+    store = MemoryStore()
+    store._snapshots = Snapshots(most_bytes=20_000_000)
+    async with Ctx(store) as ctx:
+        rows = [{"tags": ["a", "b"], **{f"f{n}": f"text {n}" for n in range(20)}} for _ in range(3_000)]
+        ws = await stored(ctx, rows)
+        for number in range(19):
+            fields = [f"f{number}", f"f{number + 1}"]
+            await pipe(ctx, ws, [{"flatten": "tags"}, {"search": {"query": "text", "fields": fields}}, {"limit": 1}])
+            await pipe(ctx, ws, [{"flatten": "tags"}, {"sort": f"f{number}"}, {"flatten": f"f{number}"}, {"limit": 1}])
+            assert store._snapshots.bytes <= 20_000_000
+        await ctx.drop_workspace(ws)
+        assert store._snapshots.bytes == 0
 
 
 async def test_a_condition_of_many_parts_or_levels(ctx: Ctx) -> None:
@@ -144,7 +210,7 @@ async def test_a_long_question_does_not_hold_up_short_work(ctx: Ctx) -> None:
     class Long:
         window = None
 
-        def answer(self, table: Any) -> int:
+        def answer(self, table: Any, work: Any) -> int:
             started.set()
             assert go_on.wait(HANG)
             return len(table)
@@ -186,5 +252,5 @@ def test_a_snapshot_alone_above_the_bound_lets_its_columns_go_first() -> None:
     snapshot.column("t")
     held.trim()
     assert held.get("w", "1") is snapshot  # type: ignore[arg-type]
-    assert not snapshot.has_derived
+    assert not snapshot.derived_bytes
     assert re.match("x+$", snapshot.column("t")[5])

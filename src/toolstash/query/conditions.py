@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from difflib import get_close_matches
@@ -155,7 +156,7 @@ class _Compiler:
         if operator == "$regex" and not self._allow_regex:
             raise InvalidArgumentError(
                 "$regex is not allowed here.",
-                example={path: {"$contains": "graph"}},
+                example={path[:60]: {"$contains": "graph"}},
                 suggested_action="Use $contains or $startswith instead.",
             )
         return Leaf(path, operator, value, build(value))
@@ -177,7 +178,7 @@ def _all(parts: Sequence[Condition]) -> Condition:
 
 
 def _parts_of(name: str, value: Any) -> Sequence[Any]:
-    if isinstance(value, Mapping):
+    if isinstance(value, Mapping) and len(cast(Mapping[str, Any], value)) == 1:
         return [value]
     if not isinstance(value, list) or not value:
         raise InvalidArgumentError(
@@ -202,6 +203,8 @@ def _has_operators(value: Any) -> bool:
 def type_hint(condition: Condition, column: Columns, positions: Sequence[int]) -> str | None:
     """Why a condition may have found nothing: a number was given where the field holds text, or the other way round."""
     for leaf in condition.leaves():
+        if unmarked := _unmarked(leaf):
+            return f"Operators begin with $: did you mean {json.dumps({leaf.path[:60]: unmarked})[:200]}?"
         swapped = other_type(leaf.value)
         if swapped is None or leaf.operator not in _TYPED:
             continue
@@ -216,6 +219,14 @@ def type_hint(condition: Condition, column: Columns, positions: Sequence[int]) -
                 f"try {_shown(swapped)} in place of {_shown(leaf.value)}."
             )
     return None
+
+
+def _unmarked(leaf: Leaf) -> dict[str, Any] | None:
+    """The value with its keys as operators, where it was compared as an object and all of them are names of one."""
+    if leaf.operator != "$eq" or not isinstance(leaf.value, dict) or not leaf.value:
+        return None
+    entries = {f"${name}": value for name, value in cast(dict[str, Any], leaf.value).items()}
+    return entries if entries.keys() <= {*OPERATORS, *LOGICAL} else None
 
 
 _TYPED = frozenset({"$eq", "$gt", "$gte", "$lt", "$lte", "$contains"})

@@ -74,6 +74,8 @@ def grouping_of(field: Any, metrics: Any) -> Grouping:
     fields = [] if field is None else list_of_fields("group_by", field)
     compiled = compile_metrics(metrics)
     taken = {name_of(path) for path in fields}
+    if len(taken) < len(fields):
+        raise InvalidArgumentError("Two of the fields have the same name in the result.", example={"group_by": EXAMPLE})
     clash = next((metric.name for metric in compiled if metric.name in taken), None)
     if clash is not None:
         if metrics is None:

@@ -18,6 +18,7 @@ import orjson
 from toolstash.query.terms import Term, blank
 
 ROWS_IN_SLICE = 2_000
+BYTES_IN_SLICE = 1_500_000
 _WIDE_QUOTE = "\uff02"  # folded, it would look like the end of a value
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
@@ -44,7 +45,7 @@ class Haystack:
         self._documents = documents
         self._decode = decode
         self._fold = fold
-        self._slices = [self._slice(first) for first in range(0, len(documents), ROWS_IN_SLICE)]
+        self._slices = [self._slice(first, end) for first, end in _stretches(documents)]
         self.lengths = [after - before for part in self._slices for before, after in pairwise(part.starts)]
         """How long each row is, in characters."""
         self.bytes = sum(part.text.__sizeof__() + 16 * len(part.starts) for part in self._slices)
@@ -83,8 +84,8 @@ class Haystack:
         """The folded texts and numbers of a row."""
         return (self._fold(text) for text in texts_of(self._decode(self._documents[row])))
 
-    def _slice(self, first: int) -> _Slice:
-        documents = self._documents[first : first + ROWS_IN_SLICE]
+    def _slice(self, first: int, end: int) -> _Slice:
+        documents = self._documents[first:end]
         text = b"\n".join(documents).decode("utf-8", "surrogatepass")
         if "\\" in text:
             text = _ESCAPE.sub(" ", text)
@@ -92,6 +93,18 @@ class Haystack:
         text = self._fold(text)
         starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
         return _Slice(first, text, starts)
+
+
+def _stretches(documents: Sequence[bytes]) -> Iterator[tuple[int, int]]:
+    """First rows and ends of stretches of 2,000 rows, or of about 1 MB."""
+    first = size = 0
+    for row, document in enumerate(documents):
+        if row > first and (row - first >= ROWS_IN_SLICE or size > BYTES_IN_SLICE):
+            yield first, row
+            first, size = row, 0
+        size += len(document)
+    if documents:
+        yield first, len(documents)
 
 
 def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
@@ -106,7 +119,7 @@ def _count_in(part: _Slice, term: Term, counts: dict[int, int]) -> None:
             if quote < 0:
                 quote = len(text) - 1
             is_key = text[quote + 1 : quote + 2] == ":"
-            if is_key and text[quote - 1] in "[,:{":  # a value that begins with a colon, behind a number, looks like it
+            if is_key and text[quote - 1] in "[,:{\n":  # or the start of a text that begins with a colon
                 quotes += text.count('"', counted_to, end)
                 counted_to = end
                 is_key = quotes % 2 == 1

@@ -68,11 +68,15 @@ def _plain(exact: Fraction) -> Number:
 
 def deviation_of(numbers: Sequence[Number]) -> Number | None:
     """The standard deviation of a sample (n - 1); None of fewer than two."""
-    if len(numbers) < 2:
+    count = len(numbers)
+    if count < 2:
         return None
     try:
+        if set(map(type, numbers)) == {int}:
+            squares = count * sum(number * number for number in numbers) - sum(numbers) ** 2
+            return math.sqrt(Fraction(squares, count * (count - 1)))
         mean = float(cast(Number, mean_of(numbers)))
-        return math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (len(numbers) - 1))
+        return math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1))
     except OverflowError:
         return None
 
@@ -170,7 +174,9 @@ def _metric(name: str, text: Any) -> Metric:
         raise InvalidArgumentError(
             f"The metric '{name:.60}' names no field.", example={"metrics": {name[:60]: f"{function}:score"}}
         )
-    near = get_close_matches({"avg": "mean", "average": "mean", "std": "stddev"}.get(function, function), _ALL, 1)
+    near = get_close_matches(
+        {"avg": "mean", "average": "mean", "std": "stddev", "count": "count_distinct"}.get(function, function), _ALL, 1
+    )
     raise InvalidArgumentError(
         f"Unknown metric {text!r:.80}.",
         available_metrics=METRICS,

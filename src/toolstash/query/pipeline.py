@@ -8,11 +8,14 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError, PipelineError
-from toolstash.query.hints import field_hint
+from toolstash.query.hints import first_hint
+from toolstash.query.search import search_cost
 from toolstash.query.steps import OPERATIONS, State, Step, first_of_sorted
 from toolstash.query.table import Table
+from toolstash.query.work import Work
 
 MOST_STEPS = 100
+MOST_COLUMNS = 200
 EXAMPLE = [{"filter": {"year": {"$gte": 2020}}}, {"sort": {"field": "year", "order": "desc"}}, {"limit": 10}]
 
 
@@ -52,7 +55,7 @@ class Pipeline:
                 break
         return list(dict.fromkeys(paths))
 
-    def run(self, table: Table, *, is_whole: bool = True) -> State:
+    def run(self, table: Table, work: Work, *, is_whole: bool = True) -> State:
         """Takes all rows of the table through the steps. `is_whole` says whether these are all rows of a workspace.
 
         Raises:
@@ -61,10 +64,14 @@ class Pipeline:
         table.prepare(self.paths)
         state = State(table, range(len(table)))
         for place, name, step in self.steps:
-            hints = (field_hint(state.table, path) for path in step.named) if is_whole and not state.hint else ()
-            state = replace(state, hint=state.hint or next(filter(None, hints), None))
             try:
-                state = step.run(state)
+                work.spend(step.cost * (1 + len(state.positions)))
+                if step.scans is not None:
+                    query, fields = step.scans
+                    haystack = state.table.haystack(fields, case_sensitive=query.case_sensitive)
+                    work.spend(search_cost(haystack, query))
+                hint = first_hint(state.table, step.named) if is_whole and not state.hint else state.hint
+                state = step.run(replace(state, hint=hint))
             except InvalidArgumentError as error:
                 raise _in_step(place, name, error) from error
         return state
@@ -83,6 +90,8 @@ def compile_pipeline(steps: Any, *, allow_regex: bool = False) -> Pipeline:
             suggested_action="Use fewer steps: one filter can hold many conditions.",
         )
     compiled = [_compile(place, step, allow_regex) for place, step in enumerate(listed)]
+    if len({path for _, _, step in compiled for path in step.paths}) > MOST_COLUMNS:
+        raise PipelineError(f"The pipeline names more than {MOST_COLUMNS} fields; use fewer.")
     for place, name, _ in compiled[:-1]:
         if name == "count":
             error = InvalidArgumentError(

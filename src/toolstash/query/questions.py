@@ -10,14 +10,16 @@ from toolstash.contracts import Hit
 from toolstash.fieldpath import MISSING
 from toolstash.query.conditions import Leaf, type_hint
 from toolstash.query.grouping import Grouping
-from toolstash.query.hints import field_hint
+from toolstash.query.hints import first_hint
 from toolstash.query.order import first_positions
 from toolstash.query.pipeline import Pipeline
+from toolstash.query.search import search_cost
 from toolstash.query.snippet import snippet_of
 from toolstash.query.steps import State
 from toolstash.query.table import Table
 from toolstash.query.terms import Query, Rung
 from toolstash.query.values import equality_key
+from toolstash.query.work import Work
 
 Answer = TypeVar("Answer", covariant=True)
 
@@ -32,7 +34,7 @@ class Question(Protocol[Answer]):
         """The stretch of rows that is enough for the answer; None for all rows."""
         ...
 
-    def answer(self, table: Table) -> Answer:
+    def answer(self, table: Table, work: Work) -> Answer:
         """The answer from the rows (those of the window, where there is one)."""
         ...
 
@@ -57,8 +59,9 @@ class Search:
     limit: int
     window: None = None
 
-    def answer(self, table: Table) -> Hits:
+    def answer(self, table: Table, work: Work) -> Hits:
         table.prepare(self.fields or ())
+        work.spend(search_cost(table.haystack(self.fields, case_sensitive=self.query.case_sensitive), self.query))
         found = table.search(self.query, self.fields)
         best = found.best(self.limit)
         rows = table.rows_at(best)
@@ -68,9 +71,7 @@ class Search:
             Hit(position, row, round(found.scores[position], 4), snippet)
             for position, row, snippet in zip(best, rows, snippets, strict=True)
         ]
-        hint = (
-            None if found.scores else next(filter(None, (field_hint(table, path) for path in self.fields or ())), None)
-        )
+        hint = None if found.scores else first_hint(table, self.fields or ())
         return Hits(len(found.scores), hits, hint, matched_by=found.matched_by)
 
     def _shown(self, table: Table, positions: Sequence[int]) -> list[list[Any]]:
@@ -86,13 +87,14 @@ class Filter:
     limit: int
     window: None = None
 
-    def answer(self, table: Table) -> Hits:
+    def answer(self, table: Table, work: Work) -> Hits:
+        work.spend(len(table))
         table.prepare([self.leaf.path])
         everything = range(len(table))
         positions = self.leaf.select(table.column, everything)
         hint = None
         if not positions:
-            hint = field_hint(table, self.leaf.path) or type_hint(self.leaf, table.column, everything)
+            hint = first_hint(table, [self.leaf.path]) or type_hint(self.leaf, table.column, everything)
         return Hits(len(positions), _hits(table, positions[: self.limit]), hint)
 
 
@@ -105,11 +107,12 @@ class Sort:
     limit: int
     window: None = None
 
-    def answer(self, table: Table) -> Hits:
+    def answer(self, table: Table, work: Work) -> Hits:
+        work.spend(len(table))
         table.prepare([self.path])
         column = table.column(self.path)
         positions = first_positions(column, range(len(table)), self.limit, descending=self.descending)
-        return Hits(len(table), _hits(table, positions), field_hint(table, self.path))
+        return Hits(len(table), _hits(table, positions), first_hint(table, [self.path]))
 
 
 def _hits(table: Table, positions: Sequence[int]) -> list[Hit]:
@@ -134,7 +137,8 @@ class FieldValues:
     limit: int
     window: None = None
 
-    def answer(self, table: Table) -> Distinct:
+    def answer(self, table: Table, work: Work) -> Distinct:
+        work.spend(len(table))
         table.prepare([self.path])
         counts: dict[Any, int] = {}
         firsts: dict[Any, Any] = {}
@@ -146,7 +150,7 @@ class FieldValues:
                     counts[key], firsts[key] = 1, element
         ranked = sorted(counts, key=lambda key: -counts[key])
         values = [(firsts[key], counts[key]) for key in ranked[: self.limit]]
-        return Distinct(len(counts), values, None if counts else field_hint(table, self.path))
+        return Distinct(len(counts), values, None if counts else first_hint(table, [self.path]))
 
 
 def _elements(value: Any) -> dict[Any, Any]:
@@ -199,11 +203,11 @@ class Pipe:
     def window(self) -> tuple[int, int] | None:
         return self.pipeline.window
 
-    def answer(self, table: Table) -> Piped:
+    def answer(self, table: Table, work: Work) -> Piped:
         if self.window is None:
-            state = self.pipeline.run(table)
+            state = self.pipeline.run(table, work)
         else:
-            state = self.pipeline.after_window().run(table, is_whole=False)
+            state = self.pipeline.after_window().run(table, work, is_whole=False)
         return Piped(state, state.table.rows_at(state.positions[: self.limit]))
 
 
@@ -225,9 +229,10 @@ class Aggregate:
     limit: int
     window: None = None
 
-    def answer(self, table: Table) -> Measured:
+    def answer(self, table: Table, work: Work) -> Measured:
+        work.spend((1 + len(self.grouping.metrics)) * len(table))
         table.prepare(self.grouping.paths)
-        hint = next(filter(None, (field_hint(table, path) for path in self.grouping.paths)), None)
+        hint = first_hint(table, self.grouping.paths)
         if not self.grouping.fields:
             skipped: dict[str, int] = {}
             return Measured(1, [self.grouping.measure(table, range(len(table)), skipped)], skipped, hint)

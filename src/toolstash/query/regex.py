@@ -39,7 +39,9 @@ def _compiled(pattern: str) -> Any:
     try:
         return library.compile(_encodable(pattern), options)
     except library.error as error:
-        raise InvalidArgumentError(f"$regex: {error!s:.200}", example={"title": {"$regex": "(?i)^graph"}}) from None
+        reason = error.args[0] if error.args else error
+        reason = reason.decode("utf-8", "replace") if isinstance(reason, bytes) else reason
+        raise InvalidArgumentError(f"$regex: {reason!s:.200}", example={"title": {"$regex": "(?i)^graph"}}) from None
 
 
 def _encodable(text: str) -> str:

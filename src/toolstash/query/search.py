@@ -10,6 +10,7 @@ from functools import cached_property
 
 from toolstash.query.haystack import Haystack
 from toolstash.query.terms import Query, Rung, Term
+from toolstash.query.work import CHARS_A_UNIT
 
 K1 = 1.2
 B = 0.75
@@ -31,6 +32,12 @@ class Found:
     def best(self, count: int) -> list[int]:
         """The first of `ranked`, without ranking the rest."""
         return heapq.nlargest(count, sorted(self.scores), key=self.scores.__getitem__)
+
+
+def search_cost(haystack: Haystack, query: Query) -> int:
+    """What a search is about to do, in units of work."""
+    terms = sum(len(terms) for _, terms in query.rungs)
+    return terms * (1 + sum(haystack.lengths) // CHARS_A_UNIT)
 
 
 def search(haystack: Haystack, query: Query, within: Collection[int] | None = None) -> Found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -48,12 +49,7 @@ def _first_match(text: str, terms: Sequence[Term], fold: Callable[[str], str]) -
 
 def _unfolded(block: str, place: int, fold: Callable[[str], str]) -> int:
     """Where in the block its folded form reaches `place`: folding may change how many signs there are."""
-    reached = 0
-    for position, sign in enumerate(block):
-        if reached >= place:
-            return position
-        reached += len(fold(sign))
-    return max(0, len(block) - 1)
+    return bisect_left(range(len(block)), place, key=lambda end: len(fold(block[:end])))
 
 
 def _around(text: str, place: int) -> str:

@@ -14,9 +14,11 @@ from toolstash.query.grouping import Grouping, compile_grouping
 from toolstash.query.order import first_positions, sort_positions
 from toolstash.query.parameters import known_keys, list_of_fields, one_field, whole_number
 from toolstash.query.search import search
-from toolstash.query.table import ExcludedTable, RowsTable, SelectedTable, Table
-from toolstash.query.terms import parse_query
+from toolstash.query.table import ExcludedTable, RowsTable, SelectedTable, Table, name_of
+from toolstash.query.terms import Query, parse_query
 from toolstash.query.values import equality_key
+
+MOST_SORT_FIELDS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +55,8 @@ class Step:
         makes_rows: Whether the rows after it are others than those before.
         order: For a sort by one field: that field, and whether it descends.
         selects: Fields that it only takes along; their columns are not worth making.
+        cost: What it does to each row, in comparisons.
+        scans: For a search: its query and fields.
     """
 
     run: Callable[[State], State]
@@ -61,6 +65,8 @@ class Step:
     makes_rows: bool = False
     order: tuple[str, bool] | None = None
     selects: tuple[str, ...] = ()
+    cost: int = 1
+    scans: tuple[Query, tuple[str, ...] | None] | None = None
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -78,7 +84,7 @@ def filter_step(params: Any, allow_regex: bool) -> Step:
         hint = None if positions or not state.positions else type_hint(condition, column, state.positions)
         return replace(state, positions=positions, hint=hint or state.hint)
 
-    return Step(run, paths)
+    return Step(run, paths, cost=max(1, len(paths)))
 
 
 def search_step(params: Any, _: bool) -> Step:
@@ -100,13 +106,17 @@ def search_step(params: Any, _: bool) -> Step:
             found = search(haystack, query, set(state.positions))
         return state.at(found.ranked)
 
-    return Step(run, tuple(fields or ()))
+    return Step(run, tuple(fields or ()), scans=(query, None if fields is None else tuple(fields)))
 
 
 def sort_step(params: Any, _: bool) -> Step:
     listed = cast(list[Any], params) if isinstance(params, list) else [params]
     if not listed:
         raise InvalidArgumentError("sort names no field.", example={"sort": {"field": "year", "order": "desc"}})
+    if len(listed) > MOST_SORT_FIELDS:
+        raise InvalidArgumentError(
+            f"sort takes at most {MOST_SORT_FIELDS} fields, not {len(listed):,}.", example={"sort": ["year", "title"]}
+        )
     orders = [_order(entry) for entry in listed]
 
     def run(state: State) -> State:
@@ -115,7 +125,8 @@ def sort_step(params: Any, _: bool) -> Step:
             positions = sort_positions(state.table.column(path), positions, descending=descending)
         return state.at(positions)
 
-    return Step(run, tuple(path for path, _ in orders), order=orders[0] if len(orders) == 1 else None)
+    order = orders[0] if len(orders) == 1 else None
+    return Step(run, tuple(path for path, _ in orders), order=order, cost=3 * len(orders))
 
 
 def _order(entry: Any) -> tuple[str, bool]:
@@ -142,6 +153,10 @@ def first_of_sorted(order: tuple[str, bool], window: tuple[int, int | None]) -> 
 
 def select_step(params: Any, _: bool) -> Step:
     paths = list_of_fields("select", params)
+    if len(set(map(name_of, paths))) < len(paths):
+        raise InvalidArgumentError(
+            "Two of the fields have the same name in the result.", example={"select": ["title", "author.name"]}
+        )
     return Step(
         lambda state: state.of(SelectedTable(state.table, state.positions, paths)),
         selects=tuple(paths),
@@ -225,10 +240,12 @@ def grouping_step(grouping: Grouping) -> Step:
             merged[name] = merged.get(name, 0) + count
         return replace(state.of(RowsTable(rows)), skipped=merged)
 
-    return Step(run, grouping.paths, makes_rows=True)
+    return Step(run, grouping.paths, makes_rows=True, cost=2 + len(grouping.metrics))
 
 
-def count_step(_: Any, __: bool) -> Step:
+def count_step(params: Any, _: bool) -> Step:
+    if params is not True:
+        raise InvalidArgumentError(f"count takes true, not {params!r:.60}.", example={"count": True})
     return Step(lambda state: replace(state, count=len(state.positions)))
 
 

@@ -23,12 +23,19 @@ from toolstash.query.words import fold
 REMEMBERED_SEARCHES = 4
 MOST_FLAT_ROWS = 2_000_000
 
+_SAMPLED = 50
+_VALUE_BYTES = 70
+_ELEMENT_BYTES = 100
+_HIT_BYTES = 130
+_FLAT_BYTES = 24
+
 
 class Table(ABC):
     """Rows, numbered from 0 on. What it gives out is shared: nobody changes it."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Sequence[Any]] = {}
+        self._sizes: dict[str, int] = {}
         self._haystacks: dict[tuple[tuple[str, ...] | None, bool], Haystack] = {}
         self._flat: dict[str, Table] = {}
         self._found: dict[tuple[Query, tuple[str, ...] | None], Found] = {}
@@ -81,9 +88,23 @@ class Table(ABC):
         """
         if not isinstance(positions, range) or len(positions) < len(self):
             return _flat_table(self, path, positions)
-        if path not in self._flat:
-            self._flat = {path: _flat_table(self, path, positions)}
-        return self._flat[path]
+        flat = self._flat.get(path)
+        if flat is None:
+            flat = _flat_table(self, path, positions)
+            self._flat = {path: flat}
+        return flat
+
+    @property
+    def derived_bytes(self) -> int:
+        """About how much memory takes what was made of the rows: columns, texts, searches, flattened rows."""
+        columns = sum(self._sizes.setdefault(path, _column_bytes(values)) for path, values in [*self._columns.items()])
+        texts = sum(haystack.bytes for haystack in [*self._haystacks.values()])
+        found = sum(_HIT_BYTES * len(found.scores) for found in [*self._found.values()])
+        return columns + texts + found + sum(_FLAT_BYTES * len(t) + t.derived_bytes for t in [*self._flat.values()])
+
+    def forget_derived(self) -> None:
+        """Lets go of all that; it can be made again."""
+        self._columns, self._sizes, self._haystacks, self._found, self._flat = {}, {}, {}, {}, {}
 
     def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
         """`haystack`, made anew."""
@@ -248,6 +269,19 @@ def _flat_table(parent: Table, path: str, positions: Sequence[int]) -> FlatTable
     return FlatTable(parent, origins, path, values)
 
 
+def _column_bytes(values: Sequence[Any]) -> int:
+    """An estimate from some of the values; of lists and objects only the first level counts."""
+    sampled = values[:: max(1, len(values) // _SAMPLED)]
+    extra = sum(_held_bytes(value) for value in sampled) / max(1, len(sampled))
+    return int(len(values) * (_VALUE_BYTES + extra))
+
+
+def _held_bytes(value: Any) -> int:
+    if isinstance(value, str):
+        return len(value)
+    return len(value) * _ELEMENT_BYTES if value.__class__ in (list, dict) else 0
+
+
 def name_of(path: str) -> str:
     """What a field is called in a row of its own: its plain name, or the path as it was given."""
     segments = split_path(path)
@@ -267,14 +301,27 @@ def _without(row: Any, path: str) -> Any:
     return _cut_out(fields, [path] if path in fields else split_path(path))
 
 
-def _cut_out(fields: dict[str, Any], segments: list[str]) -> dict[str, Any]:
+def _cut_out(value: Any, segments: list[str]) -> Any:
     name, rest = segments[0], segments[1:]
+    if isinstance(value, list):
+        return _cut_out_of_list(cast(list[Any], value), segments)
+    if not isinstance(value, dict) or name not in value:
+        return cast(Any, value)
+    fields = cast(dict[str, Any], value)
     if not rest:
-        return {key: value for key, value in fields.items() if key != name}
-    inner = fields.get(name)
-    if not isinstance(inner, dict):
-        return fields
-    return fields | {name: _cut_out(cast(dict[str, Any], inner), rest)}
+        return {key: inner for key, inner in fields.items() if key != name}
+    return fields | {name: _cut_out(fields[name], rest)}
+
+
+def _cut_out_of_list(elements: list[Any], segments: list[str]) -> list[Any]:
+    """A position reaches one element, whose fields go but not itself; a name reaches every object."""
+    name, rest = segments[0], segments[1:]
+    if not (name.isascii() and name.isdigit()):
+        return [_cut_out(element, segments) for element in elements]
+    return [
+        _cut_out(element, rest) if rest and position == int(name[:12]) else element
+        for position, element in enumerate(elements)
+    ]
 
 
 def _with_field(row: Any, path: str, value: Any) -> Any:

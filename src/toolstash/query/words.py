@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any, Final
 
@@ -45,13 +46,27 @@ SEPARATOR: Final = rf'(?:[^\w"\n{MARKS}]|_)'
 
 _DROPPED = re.compile(f"[{_POINTS}{_INVISIBLE}]+")
 _LONGEST_STEMMED = 40
-_IRREGULAR = {"die": "d", "lie": "l", "tie": "t", "sky": "sk"}
+_LONG = 200_000
 
 
 def fold(text: str) -> str:
     """The text without case, accents and points: `École` → `ecole`. Compatible forms become one (`ﬁ` → `fi`)."""
     if text.isascii():
         return text.lower()
+    return _fold_piece(text) if len(text) <= _LONG else "".join(map(_fold_piece, _pieces(text)))
+
+
+def _pieces(text: str) -> Iterator[str]:
+    """A long text in pieces, cut at spaces, so that no single step holds the interpreter for long."""
+    start = 0
+    while start < len(text):
+        end = text.find(" ", start + _LONG)
+        end = len(text) if end < 0 else end
+        yield text[start:end]
+        start = end
+
+
+def _fold_piece(text: str) -> str:
     decomposed = unicodedata.normalize("NFKD", text).casefold()
     return unicodedata.normalize("NFC", _DROPPED.sub("", decomposed))
 
@@ -70,7 +85,6 @@ def stem(word: str) -> str:
 
 
 def shared_start(stemmed: str) -> str:
-    """What every word with this stem begins with. Stemming changes at most the last letter, with few exceptions."""
-    if stemmed in _IRREGULAR:
-        return _IRREGULAR[stemmed]
-    return stemmed[:-1] if len(stemmed) > 1 else stemmed
+    """What every word with this stem begins with. Stemming changes the last letter or two (`dying` → `die`)."""
+    kept = -2 if stemmed.endswith("ie") or stemmed == "sky" else -1
+    return stemmed[:kept] or stemmed[:1]

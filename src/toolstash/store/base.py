@@ -18,6 +18,7 @@ from toolstash.query import questions
 from toolstash.query.conditions import compile_leaf
 from toolstash.query.table import RowsTable, Table
 from toolstash.query.terms import parse_query
+from toolstash.query.work import Work
 from toolstash.store.arguments import checked_rows, few_enough, whole
 from toolstash.store.changes import Append, Delete, Patch, Update
 from toolstash.store.codec import plain_value
@@ -146,7 +147,15 @@ class BaseStore(StorePrimitives):
             table: Table = RowsTable(rows)
         else:
             meta, table = await self.read_table(at)
-        return Reading(meta, await on_cpu(lambda: question.answer(table), is_long=True))
+        work = Work()
+        try:
+            return Reading(meta, await on_cpu(lambda: question.answer(table, work), is_long=True))
+        finally:
+            work.stop()
+            self.after_question()
+
+    def after_question(self) -> None:
+        """Called when a question was answered, for stores that remember rows and must not remember too much."""
 
     async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Table]:
         """Meta and all rows of a list, as columns.

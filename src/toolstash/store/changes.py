@@ -172,7 +172,8 @@ class _Draft:
                 self._edits.replaced.pop(slot, None)
                 self._edits.patched.pop(slot, None)
                 self._edits.removed.add(slot)
-        self._slots = [slot for index, slot in enumerate(self._slots) if index not in gone]
+        for index in sorted(gone, reverse=True):
+            del self._slots[index]
 
 
 def merged(row: Any, fields: Mapping[str, Any], index: int) -> dict[str, Any]:

@@ -5,8 +5,9 @@ or a notice never waits for a question to end.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -16,11 +17,26 @@ T = TypeVar("T")
 
 _short: RunVar[anyio.CapacityLimiter] = RunVar("toolstash_short_cpu_work")
 _long: RunVar[anyio.CapacityLimiter] = RunVar("toolstash_long_cpu_work")
+_running: set[asyncio.Task[Any]] = set()
 
 
 async def on_cpu(work: Callable[[], T], *, is_long: bool = False) -> T:
-    """Runs `work` in a worker thread and returns its result; a second call of its kind waits for the first."""
-    return await anyio.to_thread.run_sync(work, limiter=_limiter(_long if is_long else _short))
+    """Runs `work` in a worker thread and returns its result; a second call of its kind waits for the first.
+
+    A caller that is cancelled goes at once, but its thread keeps the place until it ends: who asks again and again
+    does not get more threads.
+    """
+    limiter = _limiter(_long if is_long else _short)
+    task = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(work, limiter=limiter))
+    _running.add(task)
+    task.add_done_callback(_ended)
+    return await asyncio.shield(task)
+
+
+def _ended(task: asyncio.Task[Any]) -> None:
+    _running.discard(task)
+    if not task.cancelled():
+        task.exception()  # which nobody may be there to hear
 
 
 def _limiter(place: RunVar[anyio.CapacityLimiter]) -> anyio.CapacityLimiter:

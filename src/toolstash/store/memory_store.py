@@ -9,9 +9,10 @@ import builtins
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
+from typing import Any
 
 from toolstash.contracts import Address, WorkspaceMeta
 from toolstash.errors import WorkspaceNotFoundError
@@ -178,14 +179,23 @@ class MemoryStore(BaseStore):
             workspace = self._live(at)
             refusals.require_list(workspace.meta)
             version = workspace.meta.version
-            self._snapshots.trim()
             snapshot = self._snapshots.get(at, version)
             if snapshot is None:
                 snapshot = Snapshot(workspace.documents, workspace.codec, workspace.bytes)
                 self._snapshots.put(at, version, snapshot)
             return workspace.meta, snapshot
 
+    def after_question(self) -> None:
+        self._snapshots.trim()
+
+    async def iter_items(self, workspace_id: str) -> AsyncGenerator[Any]:
+        """The rows of a list as they are now, one by one."""
+        _, snapshot = await self.read_table(await self.locate(workspace_id))
+        for position in range(len(snapshot)):
+            yield snapshot.rows_at([position])[0]
+
     async def drop(self, at: Address) -> bool:
+        self._snapshots.forget(at)
         with self._lock:
             space = self._spaces.get(at.space, _Space())
             self._expire(space)

@@ -68,7 +68,7 @@ class RedisReader:
             stretch = await self.first(at, start, stop)
             wanted = stretch.record.parts_between(start, stop)
             if len(stretch.items) >= wanted or await self._read_on(at, stretch, start, wanted):
-                self._touch_later(at)
+                self.touch_later(at)
                 return stretch
         raise StoreUnavailableError(
             f"Workspace '{at.workspace_id:.150}' is being changed over and over; it could not be read whole."
@@ -99,7 +99,7 @@ class RedisReader:
         call = scripts.read_names(self._keys.workspace(at), start, stop, most_bytes=MOST_NAME_BYTES)
         reply = await self._connections.run(call)
         record = self._record(at, reply)
-        self._touch_later(at)
+        self.touch_later(at)
         return Reading(record.meta(at), [decode(name, record.codec) for name in reply[2]])
 
     async def read_fields(self, at: Address, names: Sequence[str]) -> Reading:
@@ -107,7 +107,7 @@ class RedisReader:
         forms = {form: name for name in names for form in records.name_forms(name)}
         reply = await self._connections.run(scripts.read_fields(self._keys.workspace(at), list(forms)))
         record = self._record(at, reply)
-        self._touch_later(at)
+        self.touch_later(at)
         found = zip(forms.values(), reply[2], strict=False)
         fields = {name: decode(value, record.codec) for name, value in found if value is not None}
         return Reading(record.meta(at), fields)
@@ -132,7 +132,7 @@ class RedisReader:
         stretch = await self.first(at, 0, None)
         record = stretch.record
         refusals.require_list(record.meta(at))
-        self._touch_later(at)
+        self.touch_later(at)
         given = 0
         while True:
             items = stretch.items
@@ -195,7 +195,7 @@ class RedisReader:
             raise self._missing(at.workspace_id)
         raise refusals.expired(at, unpack(reply[1])["producer"])
 
-    def _touch_later(self, at: Address) -> None:
+    def touch_later(self, at: Address) -> None:
         """Notes the access off the path, at most once a minute per worker and workspace."""
         now = time.monotonic()
         if now - self._touched.get(at, -math.inf) < TOUCH_SECONDS:

@@ -197,7 +197,7 @@ class RedisStore(BaseStore):
             return edits_of_one(change), None
         record = (await self._reader.first(at, 0, 0)).record
         refusals.require_list(record.meta(at))
-        return edits_of(change, record.count), record.version
+        return await on_cpu(lambda: edits_of(change, record.count)), record.version
 
     async def _mutate_once(self, at: Address, edits: Edits, version: str | None) -> list[bytes]:
         tally = Tally()
@@ -230,6 +230,7 @@ class RedisStore(BaseStore):
         )
 
     async def drop(self, at: Address) -> bool:
+        self._snapshots.forget(at)
         call = scripts.drop(self._keys.workspace(at), scripts.new_operation())
         existed, left = (await self._connections.run(call)).split()
         if left == b"0":
@@ -250,7 +251,11 @@ class RedisStore(BaseStore):
                 record, documents = await self._reader.documents(at)
                 snapshot = Snapshot(documents, record.codec, record.bytes)
                 self._snapshots.put(at, record.version, snapshot)
+        self._reader.touch_later(at)
         return record.meta(at), snapshot
+
+    def after_question(self) -> None:
+        self._snapshots.trim()
 
     async def iter_items(self, workspace_id: str) -> AsyncGenerator[Any]:
         """The rows of a list as they are now, one by one, read in chunks; rows appended meanwhile are left out.
@@ -336,6 +341,7 @@ class RedisStore(BaseStore):
         A private embedded store's data goes with it, unless this is a fork: the parent may still want it.
         """
         await self._reader.settle()
+        self._snapshots.clear()
         if self.is_private and self._connections.is_open and os.getpid() == self._made_in:
             await self._forget_everything()
         await self._connections.aclose()

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import os
 import threading
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Generator, Iterable, Sequence
@@ -27,11 +28,6 @@ SNAPSHOT_BYTES = 256_000_000
 
 MOST_SNAPSHOTS = 1_000
 _SLICE = 2_000
-_SAMPLED = 50
-_VALUE_BYTES = 70
-_ELEMENT_BYTES = 100
-_HIT_BYTES = 130
-_FLAT_BYTES = 60  # places, and a few columns that share their values with these here
 
 
 class Snapshot(Table):
@@ -75,19 +71,20 @@ class Snapshot(Table):
     @property
     def bytes(self) -> int:
         """About how much memory it takes."""
-        columns = sum(_column_bytes(values) for values in [*self._columns.values()])
-        found = sum(_HIT_BYTES * len(found.scores) for found in [*self._found.values()])
-        flat = sum(_FLAT_BYTES * len(table) for table in [*self._flat.values()])
-        return self._document_bytes + columns + found + flat + sum(part.bytes for part in [*self._haystacks.values()])
+        return self._document_bytes + self.derived_bytes
 
-    @property
-    def has_derived(self) -> bool:
-        """Whether there are columns or texts."""
-        return bool(self._columns or self._haystacks or self._found or self._flat)
 
-    def forget_derived(self) -> None:
-        """Lets go of columns and texts; they can be made again."""
-        self._columns, self._haystacks, self._found, self._flat = {}, {}, {}, {}
+_pauses: list[None] = []
+
+
+def _collect_again() -> None:
+    """A fork does not take along the thread that would end a pause."""
+    if _pauses:
+        _pauses.clear()
+        gc.enable()
+
+
+os.register_at_fork(after_in_child=_collect_again)
 
 
 @contextmanager
@@ -95,24 +92,14 @@ def _without_collections() -> Generator[None]:
     """No garbage collection meanwhile: lists by the hundred thousand would start one that stops every thread."""
     was_on = gc.isenabled()
     gc.disable()
+    if was_on:
+        _pauses.append(None)
     try:
         yield
     finally:
         if was_on:
+            _pauses.pop()
             gc.enable()
-
-
-def _column_bytes(values: Sequence[Any]) -> int:
-    """An estimate from some of the values; of lists and objects only the first level counts."""
-    sampled = values[:: max(1, len(values) // _SAMPLED)]
-    extra = sum(_held_bytes(value) for value in sampled) / max(1, len(sampled))
-    return int(len(values) * (_VALUE_BYTES + extra))
-
-
-def _held_bytes(value: Any) -> int:
-    if isinstance(value, str):
-        return len(value)
-    return len(value) * _ELEMENT_BYTES if value.__class__ in (list, dict) else 0
 
 
 class Snapshots:
@@ -141,6 +128,24 @@ class Snapshots:
             self._held[at] = (version, snapshot)
             self._use(at)
 
+    def forget(self, at: Address) -> None:
+        """Lets go of a workspace that is gone."""
+        with self._lock:
+            self._held.pop(at, None)
+            self._sizes.pop(at, None)
+
+    def clear(self) -> None:
+        """Lets go of everything."""
+        with self._lock:
+            self._held.clear()
+            self._sizes.clear()
+
+    @property
+    def bytes(self) -> int:
+        """About how much memory all of it takes."""
+        with self._lock:
+            return sum(snapshot.bytes for _, snapshot in self._held.values())
+
     def _use(self, at: Address) -> None:
         self._held.move_to_end(at)
         self._asked.add(at)
@@ -153,18 +158,18 @@ class Snapshots:
             total = sum(self._sizes.values())
             while self._held and (total > self._most_bytes or len(self._held) > MOST_SNAPSHOTS):
                 at, (_, oldest) = next(iter(self._held.items()))
-                total -= self._sizes[at]
-                if len(self._held) == 1 and oldest.has_derived:
+                total -= self._sizes.get(at, 0)
+                if len(self._held) == 1 and oldest.derived_bytes:
                     oldest.forget_derived()
                     self._sizes[at] = oldest.bytes
                     total += self._sizes[at]
                 else:
-                    del self._held[at], self._sizes[at]
+                    del self._held[at]
+                    self._sizes.pop(at, None)
 
     @asynccontextmanager
     async def loading(self, at: Address) -> AsyncGenerator[None]:
         """One reader at a time for each workspace and event loop, so that its rows are fetched once."""
-        self.trim()
         lock = self._loading.setdefault((id(asyncio.get_running_loop()), at), asyncio.Lock())
         async with lock:
             yield

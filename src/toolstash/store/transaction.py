@@ -2,20 +2,23 @@
 
 from __future__ import annotations
 
+import asyncio
+import threading
 from collections.abc import Mapping, Sequence
 from contextvars import ContextVar, Token
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
-from toolstash.blocking import run_blocking
+from toolstash.blocking import in_event_loop, run_blocking
 from toolstash.contracts import Address
-from toolstash.store.arguments import checked_rows, few_enough, whole
+from toolstash.errors import InvalidArgumentError
+from toolstash.store.arguments import MOST_AT_ONCE, checked_rows, few_enough, whole
 from toolstash.store.changes import Append, Batch, Delete, Patch, SetRows, SingleChange, Update
 
 if TYPE_CHECKING:
     from toolstash.store.primitives import StorePrimitives
 
-_open: ContextVar[bool] = ContextVar("toolstash_transaction", default=False)
+_current: ContextVar[Transaction | None] = ContextVar("toolstash_transaction", default=None)
 
 
 class Transaction:
@@ -33,32 +36,36 @@ class Transaction:
         self._changes: list[SingleChange] = []
         self._at: Address | None = None
         self._version = ""
-        self._token: Token[bool] | None = None
+        self._size = 0
+        self._owner: object = None
+        self._token: Token[Transaction | None] | None = None
 
     def set_items(self, items: Sequence[Any]) -> None:
-        """Puts other rows in the place of all, at most 10,000."""
-        self._add(SetRows(checked_rows(items)))
+        """Puts other rows in the place of all."""
+        rows = checked_rows(items)
+        self._add(SetRows(rows), len(rows))
 
     def append_items(self, new_items: Sequence[Any]) -> None:
         """Adds rows at the end."""
-        self._add(Append(checked_rows(new_items)))
+        rows = checked_rows(new_items)
+        self._add(Append(rows), len(rows))
 
     def update_item(self, index: int, item: Any) -> None:
         """Puts another row in the place of one."""
-        self._add(Update(whole("index", index), item))
+        self._add(Update(whole("index", index), item), 1)
 
     def patch_item(self, index: int, fields: Mapping[str, Any]) -> None:
         """Sets top-level fields of a row."""
-        self._add(Patch(whole("index", index), dict(fields)))
+        self._add(Patch(whole("index", index), dict(fields)), 1)
 
     def delete_items(self, indices: Sequence[int]) -> None:
         """Removes rows by index."""
-        self._add(Delete([whole("indices", index) for index in few_enough("indices", indices)]))
+        positions = [whole("indices", index) for index in few_enough("indices", indices)]
+        self._add(Delete(positions), len(positions))
 
     async def __aenter__(self) -> Self:
         await self._begin()
-        self._token = _open.set(True)
-        return self
+        return self._open()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -68,9 +75,10 @@ class Transaction:
             await self._apply(changes)
 
     def __enter__(self) -> Self:
+        if in_event_loop():
+            raise RuntimeError("an event loop is running in this thread: use `async with store.transaction(…)`")
         run_blocking(self._begin)
-        self._token = _open.set(True)
-        return self
+        return self._open()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -79,26 +87,49 @@ class Transaction:
         if error is None:
             run_blocking(self._apply, changes)
 
-    def _add(self, change: SingleChange) -> None:
+    def _add(self, change: SingleChange, size: int) -> None:
         if self._token is None:
             raise RuntimeError("the transaction is not open: use it in a `with` block")
+        self._size += size
+        if self._size > MOST_AT_ONCE:
+            raise InvalidArgumentError(
+                f"A transaction changes at most {MOST_AT_ONCE:,} rows.",
+                suggested_action="Make several smaller ones, or store the data anew.",
+            )
         self._changes.append(change)
 
     async def _begin(self) -> None:
-        if _open.get():
-            raise RuntimeError("a transaction is open already: end it before the next one, and use one per workspace")
         self._at = await self._store.locate(self._workspace_id)
         self._version = (await self._store.read(self._at, 0, 0)).meta.version
+        self._changes.clear()
+
+    def _open(self) -> Self:
+        """Makes this the transaction of the running task or thread. A task that was started in it may open another."""
+        outer = _current.get()
+        if outer is not None and outer._token is not None and outer._owner is _owner():
+            raise RuntimeError("a transaction is open already: end it before the next one, and use one per workspace")
+        self._size, self._owner = 0, _owner()
+        self._token = _current.set(self)
+        return self
 
     def _close(self) -> list[SingleChange]:
         """Ends the block; what was queued."""
         if self._token is not None:
-            _open.reset(self._token)
+            _current.reset(self._token)
             self._token = None
         changes, self._changes = self._changes, []
         return changes
 
     async def _apply(self, changes: Sequence[SingleChange]) -> None:
-        if changes and self._at is not None:
-            only_adds = all(isinstance(change, Append) for change in changes)
-            await self._store.mutate(self._at, Batch(changes), None if only_adds else self._version)
+        if not changes or self._at is None:
+            return
+        added = [row for change in changes if isinstance(change, Append) for row in change.rows]
+        if all(isinstance(change, Append) for change in changes):
+            await self._store.mutate(self._at, Append(added))
+        else:
+            await self._store.mutate(self._at, Batch(changes), self._version)
+
+
+def _owner() -> object:
+    """The running task, or the thread where there is none."""
+    return asyncio.current_task() if in_event_loop() else threading.current_thread()
