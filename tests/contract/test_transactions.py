@@ -94,6 +94,58 @@ async def test_somebody_elses_change_is_noticed(store: BaseStore) -> None:
     assert [row["n"] for row in await store.get_items(ws)] == [0, 1, 2, 3, 5, 4]
 
 
+async def test_transactions_that_only_append_never_conflict(store: BaseStore) -> None:
+    ws = await stored(store, [])
+
+    async def add(number: int) -> None:
+        async with store.transaction(ws) as t:
+            t.append_items([number])
+            t.append_items([number])
+
+    await asyncio.gather(*(add(number) for number in range(40)))
+    rows = await store.get_items(ws)
+    assert sorted(rows) == sorted([*range(40), *range(40)])
+    assert all(rows[place] == rows[place + 1] for place in range(0, 80, 2))
+
+
+async def test_a_transaction_changes_at_most_10000_rows(store: BaseStore) -> None:
+    ws = await stored(store)
+    with pytest.raises(InvalidArgumentError, match="at most 10,000"):
+        async with store.transaction(ws) as t:
+            t.append_items([1] * 6_000)
+            t.append_items([1] * 6_000)
+    assert await store.get_items(ws) == ROWS
+    async with store.transaction(ws) as t:
+        t.append_items([0] * 3_000)
+        for _ in range(2_000):
+            t.delete_items([3])
+    assert len(await store.get_items(ws)) == 1_003
+
+
+async def test_a_task_started_in_a_transaction_may_open_its_own(store: BaseStore) -> None:
+    ws, other = await stored(store), await stored(store)
+    ended = asyncio.Event()
+
+    async def work(name: str, *, after: bool) -> None:
+        if after:
+            await ended.wait()
+        async with store.transaction(name) as t:
+            t.append_items([9])
+
+    async with store.transaction(ws):
+        later = asyncio.create_task(work(ws, after=True))
+        await asyncio.create_task(work(other, after=False))
+    ended.set()
+    await later
+    assert (await store.get_items(ws))[-1] == (await store.get_items(other))[-1] == 9
+
+
+async def test_sync_code_in_a_loop_is_told_what_to_write(store: BaseStore) -> None:
+    ws = await stored(store)
+    with pytest.raises(RuntimeError, match="async with store.transaction"), store.blocking.transaction(ws):
+        pass
+
+
 async def test_racing_transactions_lose_nothing(store: BaseStore) -> None:
     ws = await stored(store, [{"n": 0}])
 

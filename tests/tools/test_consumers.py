@@ -213,6 +213,37 @@ def test_mistakes_of_the_programmer_raise_early(ctx: Ctx) -> None:
         def short(workspace_id: str) -> None: ...
 
 
+async def test_a_context_made_by_hand_leaves_others_data_alone(ctx: Ctx) -> None:
+    await ctx.store_workspace(["precious"], workspace_type="derived", workspace_id="mine")
+    with pytest.raises(WorkspaceConflictError):
+        await ConsumerContext(ctx, await raw(ctx)).emit([9], workspace_id="mine")
+    assert await ctx.store.get_items("mine") == ["precious"]
+
+
+def test_a_consumer_that_yields_is_refused(ctx: Ctx) -> None:
+    with pytest.raises(TypeError, match="passes a generator to `emit`"):
+
+        @ctx.consumer()
+        async def rows(workspace_id: str, cc: ConsumerContext) -> AsyncIterator[int]:
+            yield 1
+
+
+async def test_lineage_names_each_workspace_once(ctx: Ctx) -> None:
+    pipeline(ctx, "raw")
+    ws = await raw(ctx)
+    for source in (ws, "saved_x", "saved_x"):
+        await ctx.adispatch_tool_call("raw_pipe", {"workspace_id": source, "steps": [{"limit": 5}], "save_as": "x"})
+    meta = await ctx.workspace_meta("saved_x")
+    assert meta is not None
+    assert meta.lineage == (ws, "saved_x")
+
+
+async def test_generic_tools_are_named_for_types_that_have_none(ctx: Ctx) -> None:
+    paginator(ctx, "data", enforce_type=False)
+    ref = await ctx.store_workspace([1], workspace_type="zzz")
+    assert f"data_paginate(workspace_id='{ref.workspace_id}')" in ref.available_tools
+
+
 async def test_generic_tools_serve_many_producers(ctx: Ctx) -> None:
     data_tools = [paginator(ctx, "data", enforce_type=False), pipeline(ctx, "data", enforce_type=False)]
 

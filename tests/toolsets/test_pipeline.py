@@ -91,6 +91,11 @@ MISTAKES: list[tuple[Any, int, str]] = [
     ([{"group_by": {"field": "a", "metrics": {"a": "count"}}}], 0, "name of a field that is grouped by"),
     ([{"group_by": {"field": "a", "metrics": []}}], 0, "metrics is an object"),
     ([{"count": True}, {"limit": 1}], 0, "must be the last step"),
+    ([{"count": False}], 0, "count takes true"),
+    ([{"filter": {"$or": {"a": 1, "b": 2}}}], 0, "$or takes a list of conditions"),
+    ([{"select": ["a.b", "a\\.b"]}], 0, "same name"),
+    ([{"group_by": ["a.b", "a\\.b"]}], 0, "same name"),
+    ([{"group_by": {"field": "a", "metrics": {"x": "count:b"}}}], 0, "Unknown metric"),
 ]
 
 
@@ -199,6 +204,43 @@ async def test_a_wrong_type_is_named_where_it_left_nothing(ctx: Ctx) -> None:
     assert answer["suggested_action"] == (
         "The field 'year' holds text, but a number was given: try \"2000\" in place of 2000."
     )
+
+
+async def test_operators_without_their_sign_are_named(ctx: Ctx) -> None:
+    ws = await stored(ctx, [{"year": 2024}])
+    answer = await pipe(ctx, ws, [{"filter": {"year": {"gte": 2000}}}])
+    assert answer["suggested_action"] == 'Operators begin with $: did you mean {"year": {"$gte": 2000}}?'
+    nothing = await pipe(ctx, ws, [{"search": "zebra"}])
+    assert nothing["suggested_action"] == "No row is left of 1 after these steps."
+
+
+async def test_a_misspelt_field_is_named_in_every_step(ctx: Ctx) -> None:
+    ws = await stored(ctx, [{"year": 2024, "title": "a"}])
+    for step in ({"sort": "yaer"}, {"filter": {"yaer": {"$exists": False}}}, {"select": ["yaer"]}, {"unique": "yaer"}):
+        answer = await pipe(ctx, ws, [step])
+        assert answer["suggested_action"].startswith("No row has the field 'yaer'. Did you mean 'year'?")
+    arguments = {"workspace_id": ws, "group_by": "yaer"}
+    grouped = await ctx.adispatch_tool_call("t_aggregate", arguments)
+    assert "Did you mean 'year'?" in grouped["suggested_action"]
+    after_group = await pipe(ctx, ws, [{"group_by": {"field": "year", "metrics": {"n": "count"}}}, {"sort": "m"}])
+    assert after_group["suggested_action"].startswith("No row has the field 'm'.")
+
+
+async def test_metrics_of_long_values_are_bounded(ctx: Ctx) -> None:
+    ws = await stored(ctx, [{"big": chr(97 + number) * 30_000} for number in range(20)])
+    for metric in ("first:big", "min:big", "values:big"):
+        answer = await ctx.adispatch_tool_call("t_aggregate", {"workspace_id": ws, "metrics": {"v": metric}})
+        assert len(str(answer)) < 13_000
+        assert answer["cut"][0]["field"] == "v"
+    listed = await ctx.adispatch_tool_call("t_aggregate", {"workspace_id": ws, "group_by": '["big", "x"]'})
+    assert listed["group_count"] == 20
+
+
+async def test_integers_spread_far_from_zero(ctx: Ctx) -> None:
+    start = 1_700_000_000_000_000_000
+    ws = await stored(ctx, [{"at": start + number} for number in (0, 10, 20)])
+    answer = await ctx.adispatch_tool_call("t_aggregate", {"workspace_id": ws, "metrics": {"s": "stddev:at"}})
+    assert answer == {"result": {"s": 10.0}}
 
 
 async def test_wide_rows_leave_fewer_in_an_answer(ctx: Ctx) -> None:

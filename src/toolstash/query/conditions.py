@@ -223,9 +223,10 @@ def type_hint(condition: Condition, column: Columns, positions: Sequence[int]) -
 
 def _unmarked(leaf: Leaf) -> dict[str, Any] | None:
     """The value with its keys as operators, where it was compared as an object and all of them are names of one."""
-    if leaf.operator != "$eq" or not isinstance(leaf.value, dict) or not leaf.value:
+    value: Any = leaf.value
+    if leaf.operator != "$eq" or not isinstance(value, dict) or not value:
         return None
-    entries = {f"${name}": value for name, value in cast(dict[str, Any], leaf.value).items()}
+    entries = {f"${name}": inner for name, inner in cast(dict[str, Any], value).items()}
     return entries if entries.keys() <= {*OPERATORS, *LOGICAL} else None
 
 

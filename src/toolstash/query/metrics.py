@@ -72,8 +72,9 @@ def deviation_of(numbers: Sequence[Number]) -> Number | None:
     if count < 2:
         return None
     try:
-        if set(map(type, numbers)) == {int}:
-            squares = count * sum(number * number for number in numbers) - sum(numbers) ** 2
+        integers = [number for number in numbers if isinstance(number, int)]
+        if len(integers) == count:
+            squares = count * sum(number * number for number in integers) - sum(integers) ** 2
             return math.sqrt(Fraction(squares, count * (count - 1)))
         mean = float(cast(Number, mean_of(numbers)))
         return math.sqrt(math.fsum((number - mean) ** 2 for number in numbers) / (count - 1))
@@ -186,3 +187,4 @@ def _metric(name: str, text: Any) -> Metric:
 
 
 _ALL = [*_OF_NUMBERS, *_OF_VALUES]
+_OTHER_NAMES = {"avg": "mean", "average": "mean", "std": "stddev", "count": "count_distinct"}

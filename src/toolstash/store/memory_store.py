@@ -15,9 +15,9 @@ from dataclasses import replace as with_changes
 from typing import Any
 
 from toolstash.contracts import Address, WorkspaceMeta
-from toolstash.errors import WorkspaceNotFoundError
+from toolstash.errors import VersionConflictError, WorkspaceNotFoundError
 from toolstash.store import refusals
-from toolstash.store.base import BaseStore
+from toolstash.store.base import READ_ROWS, BaseStore
 from toolstash.store.changes import Change, Edits, edits_of, merged
 from toolstash.store.codec import Codec, Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
@@ -34,6 +34,7 @@ class _Workspace:
     documents: list[bytes]
     codec: Codec
     revision: int = 0
+    edits: int = 0
 
     @property
     def bytes(self) -> int:
@@ -162,6 +163,7 @@ class MemoryStore(BaseStore):
                 refusals.check_limits(workspace.meta.limits, len(documents), sum(map(len, documents)))
             workspace.documents = documents
             workspace.revision += 1
+            workspace.edits += edits.cleared or bool(edits.replaced or edits.patched or edits.removed)
             if tally.codec == "json":
                 workspace.codec = "json"
             generation = workspace.meta.version.partition(".")[0]
@@ -189,10 +191,23 @@ class MemoryStore(BaseStore):
         self._snapshots.trim()
 
     async def iter_items(self, workspace_id: str) -> AsyncGenerator[Any]:
-        """The rows of a list as they are now, one by one."""
-        _, snapshot = await self.read_table(await self.locate(workspace_id))
-        for position in range(len(snapshot)):
-            yield snapshot.rows_at([position])[0]
+        """The rows of a list as they are now, one by one; rows appended meanwhile are left out.
+
+        Raises:
+            VersionConflictError: Rows were changed or deleted on the way.
+        """
+        at = await self.locate(workspace_id)
+        meta, snapshot = await self.read_table(at)
+        with self._lock:
+            began = self._live(at)
+            edits = began.edits
+        for start in range(0, len(snapshot), READ_ROWS):
+            if began.edits != edits:
+                raise VersionConflictError(
+                    f"Workspace '{workspace_id:.150}' was changed while it was read.", version=meta.version
+                )
+            for row in snapshot.rows_at(range(start, min(start + READ_ROWS, len(snapshot)))):
+                yield row
 
     async def drop(self, at: Address) -> bool:
         self._snapshots.forget(at)

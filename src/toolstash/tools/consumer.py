@@ -30,7 +30,7 @@ _CONTEXT_NAMES = ("ctx", "forge_ctx")
 class Output:
     """How a consumer's result is kept, where `emit` says nothing else."""
 
-    producer_fn: str = ""
+    producer_fn: str = "emit"
     workspace_type: str = DERIVED_TYPE
     toolsets: Sequence[ToolSet] | None = None
     meta: Mapping[str, Any] | None = None
@@ -157,6 +157,8 @@ class Consumer:
     context_parameter: str | None = field(init=False)
 
     def __post_init__(self) -> None:
+        if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
+            raise TypeError(f"{function_name(self.function)}() yields; a consumer passes a generator to `emit` instead")
         signature = inspect.signature(self.function)
         object.__setattr__(self, "signature", signature)
         object.__setattr__(self, "context_parameter", _context_parameter(self.function, signature))

@@ -45,8 +45,8 @@ def schema_for(payload: Payload) -> dict[str, Any] | None:
 def toolsets_of(
     workspace_type: str, outputs: Iterable[tuple[str, Sequence[ToolSet]]], toolsets: Mapping[str, ToolSet]
 ) -> Sequence[ToolSet]:
-    """The tool sets that explore a type: those that `outputs` names for it, and the one of that name."""
+    """The tool sets that explore a type: those that `outputs` names, the one of that name, else the generic ones."""
     found = {toolset.name: toolset for made, named in outputs if made == workspace_type for toolset in named}
     if workspace_type in toolsets:
         found[workspace_type] = toolsets[workspace_type]
-    return list(found.values())
+    return list(found.values()) or [toolset for toolset in toolsets.values() if not toolset.enforce_type]

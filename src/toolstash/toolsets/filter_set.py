@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Literal, cast
 
 from toolstash.contracts import WorkspaceMeta
@@ -9,12 +10,15 @@ from toolstash.errors import InvalidArgumentError
 from toolstash.query.conditions import compile_leaf
 from toolstash.query.questions import Filter, Hits, Sort
 from toolstash.schema.jsontext import read_json_twice
+from toolstash.tools.bound import json_chars, json_text
 from toolstash.tools.ctx import Ctx
+from toolstash.tools.preview import shrink
 from toolstash.tools.toolset import ToolSet, ToolSetSpec, make_toolset
 from toolstash.toolsets.answers import hit_entries, how_to_read_on, limited, tools_of
 from toolstash.toolsets.bounds import at_least
 
 MAX_RESULTS = 200
+SHOWN_CHARS = 200
 
 Operator = Literal["eq", "ne", "lt", "lte", "gt", "gte", "contains", "startswith", "in", "nin", "exists"]
 
@@ -64,21 +68,22 @@ class _Filter:
             limit: Items to return.
         """
         wanted = at_least("limit", limit, 0)
-        compared = _listed(value) if operator in ("in", "nin") else value
+        compared = _compared(value, operator)
         question = Filter(_leaf(field, operator, compared), min(wanted, self._cap))
         meta, found = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
         results, cut = hit_entries(self._toolset, found.hits)
         answer: dict[str, Any] = {
-            "field": field,
+            "field": field[:SHOWN_CHARS],
             "operator": operator,
-            "value": value,
+            "value": shrink(value, SHOWN_CHARS),
             "total_matches": found.total,
             "returned": len(results),
             "has_more": found.total > len(results),
             "results": results,
         }
         answer |= limited(wanted, self._cap, len(results), found.total, cut)
-        action = self._next(meta, found, len(results)) + how_to_read_on(self._toolset, cut)
+        step = {"filter": {field: {f"${operator}": compared}}}
+        action = self._next(meta, found, len(results), step) + how_to_read_on(self._toolset, cut)
         return answer | ({"suggested_action": action.strip()} if action.strip() else {})
 
     async def sort_by(self, workspace_id: str, field: str, descending: bool = False, limit: int = 20) -> dict[str, Any]:
@@ -95,7 +100,7 @@ class _Filter:
         _, found = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
         items, cut = hit_entries(self._toolset, found.hits)
         answer: dict[str, Any] = {
-            "field": field,
+            "field": field[:SHOWN_CHARS],
             "descending": descending,
             "total": found.total,
             "returned": len(items),
@@ -103,22 +108,25 @@ class _Filter:
             "items": items,
         }
         answer |= limited(wanted, self._cap, len(items), found.total, cut)
-        action = (found.hint or self._more(found.total, len(items))) + how_to_read_on(self._toolset, cut)
+        step = {"sort": {"field": field, "order": "desc" if descending else "asc"}}
+        action = (found.hint or self._more(found.total, len(items), step)) + how_to_read_on(self._toolset, cut)
         return answer | ({"suggested_action": action.strip()} if action.strip() else {})
 
-    def _next(self, meta: WorkspaceMeta, found: Hits, shown: int) -> str:
+    def _next(self, meta: WorkspaceMeta, found: Hits, shown: int, step: Mapping[str, Any]) -> str:
         if not found.total:
             return f"0 of {meta.item_count:,} rows match. " + (found.hint or "Try another value or operator.")
-        return self._more(found.total, shown)
+        return self._more(found.total, shown, step)
 
-    def _more(self, total: int, shown: int) -> str:
+    def _more(self, total: int, shown: int, step: Mapping[str, Any]) -> str:
         if total <= shown:
             return ""
         if not shown:
             return f"There are {total:,}: pass a limit of at least 1 to see some."
         pipe = tools_of(self._toolset, "pipe")
-        skip = f'; {pipe} with a {{"skip": {shown}}} step shows the next' if pipe else ""
-        return f"Shown: the first {shown} of {total:,}. Use a narrower condition{skip}."
+        if pipe is None or json_chars(step) > 3 * SHOWN_CHARS:
+            return f"Shown: the first {shown} of {total:,}. A higher limit shows more, up to {self._cap} at once."
+        steps = json_text([step, {"skip": shown}, {"limit": 10}])
+        return f"Shown: the first {shown} of {total:,}. {pipe} with steps={steps} shows the next."
 
 
 def _leaf(field: str, operator: str, value: Any) -> Any:
@@ -140,8 +148,12 @@ _ACTIONS = dict.fromkeys(("lt", "lte", "gt", "gte"), "Pass a number or a text as
 }
 
 
-def _listed(value: Any) -> Any:
-    """A list of values: one that stands alone, or a list sent as JSON text, is taken for it."""
+def _compared(value: Any, operator: str) -> Any:
+    """The value in the form that the operator wants, where models send another one for it."""
+    if operator == "exists" and isinstance(value, str):
+        return {"true": True, "false": False}.get(value.strip().lower(), value)
+    if operator not in ("in", "nin"):
+        return value
     if isinstance(value, str) and value.lstrip().startswith("["):
         value = read_json_twice(value) or value
     return cast(Any, value) if isinstance(value, list) else [value]

@@ -41,7 +41,7 @@ def paginator(
         raise ValueError(f"max_page_size must be at least 1, not {max_page_size}")
 
     def fill(toolset: ToolSet) -> None:
-        _Pages(toolset, max_page_size).register()
+        _Pages(toolset, max_page_size, mutations).register()
         if mutations:
             Mutations(toolset).register()
 
@@ -51,8 +51,9 @@ def paginator(
 class _Pages:
     """The tools of one set."""
 
-    def __init__(self, toolset: ToolSet, max_page_size: int) -> None:
+    def __init__(self, toolset: ToolSet, max_page_size: int, has_mutations: bool) -> None:
         self._toolset = toolset
+        self._has_mutations = has_mutations
         self._max_page_size = max_page_size
         self._get_item = toolset.tool_name_of("get_item")
 
@@ -102,7 +103,8 @@ class _Pages:
             workspace_id: Id from the notice.
         """
         meta, _ = await self._read(workspace_id, 0, 0)
-        return {"workspace_id": meta.workspace_id, "count": meta.item_count}
+        version = {"version": meta.version} if self._has_mutations else {}
+        return {"workspace_id": meta.workspace_id, "count": meta.item_count} | version
 
     async def get_item(self, workspace_id: str, index: int, field: str | None = None, offset: int = 0) -> Any:
         """Return one item by its index. A long item or field comes in pieces: read on with offset.

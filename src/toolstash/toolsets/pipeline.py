@@ -11,6 +11,7 @@ from toolstash.errors import InvalidArgumentError, PipelineError
 from toolstash.query.grouping import grouping_of
 from toolstash.query.pipeline import compile_pipeline
 from toolstash.query.questions import Aggregate, Measured, Pipe, Piped
+from toolstash.schema.jsontext import read_json_twice
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import ReplaceRule
 from toolstash.tools.consumer import lineage_of
@@ -89,9 +90,9 @@ class _Pipe:
         _check_name(save_as)
         question = Pipe(compiled, 0 if save_as else self._max_items)
         meta, piped = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
-        return self._answer(piped) if save_as is None else await self._save(save_as, meta, piped)
+        return self._answer(meta, piped) if save_as is None else await self._save(save_as, meta, piped)
 
-    def _answer(self, piped: Piped) -> dict[str, Any]:
+    def _answer(self, meta: WorkspaceMeta, piped: Piped) -> dict[str, Any]:
         if piped.count is not None:
             return {"count": piped.count} | _notes(piped.state.skipped, piped.state.hint)
         items, cut = fitting_rows(self._toolset, piped.rows)
@@ -109,6 +110,8 @@ class _Pipe:
             )
         elif cut:
             answer["suggested_action"] = "Long fields are cut: select fewer fields or fewer rows."
+        elif not piped.total and meta.item_count and not piped.state.hint:
+            answer["suggested_action"] = f"No row is left of {meta.item_count:,} after these steps."
         return answer | _notes(piped.state.skipped, piped.state.hint, answer)
 
     async def _save(self, name: str, meta: WorkspaceMeta, piped: Piped) -> dict[str, Any]:
@@ -148,13 +151,19 @@ class _Pipe:
             group_by: The field to group by (dotted path), or several; left out: all items are one group.
             metrics: Names and metrics; left out: a count.
         """
+        if isinstance(group_by, str) and group_by.lstrip().startswith("["):
+            group_by = read_json_twice(group_by) or group_by
         question = Aggregate(grouping_of(group_by, metrics), self._max_items)
         _, measured = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
         return self._measured(measured, group_by is not None)
 
     def _measured(self, measured: Measured, is_grouped: bool) -> dict[str, Any]:
         if not is_grouped:
-            return {"result": measured.rows[0]} | _notes(measured.skipped, measured.hint)
+            (result,), cut = fitting_rows(self._toolset, measured.rows)
+            answer = {"result": result} | limited(1, 1, 1, 1, cut)
+            if cut:
+                answer["suggested_action"] = "Long values are cut: measure fewer or shorter fields."
+            return answer | _notes(measured.skipped, measured.hint, answer)
         groups, cut = fitting_rows(self._toolset, measured.rows)
         answer: dict[str, Any] = {
             "groups": groups,

@@ -92,7 +92,7 @@ class _Search:
             "returned": len(matches),
             "has_more": found.total > len(matches),
             "engine": found.engine,
-            "matched_by": found.matched_by,
+            "matched_by": found.matched_by if found.total else None,
             "matches": matches,
         }
         answer |= limited(wanted, self._cap, len(matches), found.total, cut)
@@ -118,7 +118,7 @@ class _Search:
         if found.total <= shown:
             return ""
         if not shown:
-            return f"{found.total:,} rows match: pass a max_results of at least 1 to see some."
+            return f"There are {found.total:,} hits: pass a max_results of at least 1 to see some."
         pipe = tools_of(self._toolset, "pipe")
         skip = f'; {pipe} with [{{"search": …}}, {{"skip": {shown}}}, {{"limit": 10}}] shows the next' if pipe else ""
         return f"Shown: the best {shown} of {found.total:,}. Narrow the query with rarer words{skip}."
@@ -137,7 +137,7 @@ class _Search:
         rows = [{"value": value, "count": count} for value, count in found.values]
         values, cut = fitting_rows(self._toolset, rows)
         answer: dict[str, Any] = {
-            "field": field,
+            "field": field[:SHOWN_QUERY_CHARS],
             "distinct_values": values,
             "count": found.total,
             "has_more": found.total > len(values),
