@@ -53,28 +53,34 @@ class Term:
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where the term stands in a text, without overlaps."""
-        known: dict[str, bool] = {}
-        follow = re.compile(self.rest).match if self.rest else None
-        reached = 0
-        for match in re.finditer(self.head, text):
-            start, end = match.span()
-            if start < reached or not self._is_head(match[0], known):
-                continue
-            if follow is not None:
-                rest = follow(text, end)
-                if rest is None or tuple(map(self.stem, rest.groups())) != self.rest_stems:
-                    continue
-                end = rest.end()
-            reached = end
-            yield start, end
+        heads = self._heads(text)
+        return self._followed(heads, text) if self.rest else (match.span() for match in heads)
 
-    def _is_head(self, word: str, known: dict[str, bool]) -> bool:
+    def _heads(self, text: str) -> Iterator[re.Match[str]]:
+        """Where the first piece stands."""
+        matches = re.finditer(self.head, text)
         if self.head_stem is None:
-            return True
-        accepted = known.get(word)
-        if accepted is None:
-            accepted = known[word] = self.stem(word) == self.head_stem
-        return accepted
+            yield from matches
+            return
+        known: dict[str, bool] = {}
+        for match in matches:
+            word = match[0]
+            if word not in known:
+                known[word] = self.stem(word) == self.head_stem
+            if known[word]:
+                yield match
+
+    def _followed(self, heads: Iterator[re.Match[str]], text: str) -> Iterator[tuple[int, int]]:
+        """Where the rest follows the first piece."""
+        follow = re.compile(self.rest).match
+        reached = 0
+        for head in heads:
+            if head.start() < reached:
+                continue
+            rest = follow(text, head.end())
+            if rest is not None and tuple(map(self.stem, rest.groups())) == self.rest_stems:
+                reached = rest.end()
+                yield head.start(), reached
 
 
 def blank(text: str) -> str:
