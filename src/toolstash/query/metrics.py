@@ -175,9 +175,7 @@ def _metric(name: str, text: Any) -> Metric:
         raise InvalidArgumentError(
             f"The metric '{name:.60}' names no field.", example={"metrics": {name[:60]: f"{function}:score"}}
         )
-    near = get_close_matches(
-        {"avg": "mean", "average": "mean", "std": "stddev", "count": "count_distinct"}.get(function, function), _ALL, 1
-    )
+    near = get_close_matches(_OTHER_NAMES.get(function, function), _ALL, 1)
     raise InvalidArgumentError(
         f"Unknown metric {text!r:.80}.",
         available_metrics=METRICS,
