@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -47,14 +48,14 @@ def _not(test: Test) -> Test:
     return lambda value: not test(value)
 
 
-def _listed(wanted: Any, operator: str) -> list[Any]:
+def _listed(wanted: Any, name: str) -> list[Any]:
     if not isinstance(wanted, list):
         raise InvalidArgumentError(
-            f"{operator} takes a list of values, not {_kind(wanted)}.", example={"year": {operator: [2023, 2024]}}
+            f"{name} takes a list of values, not {_kind(wanted)}.", example={"year": {name: [2023, 2024]}}
         )
     listed = cast(list[Any], wanted)
     if len(listed) > MOST_LISTED:
-        raise InvalidArgumentError(f"{operator} takes at most {MOST_LISTED:,} values, not {len(listed):,}.")
+        raise InvalidArgumentError(f"{name} takes at most {MOST_LISTED:,} values, not {len(listed):,}.")
     return listed
 
 
@@ -66,7 +67,7 @@ def _not_in(wanted: Any) -> Test:
     return _not(_equals_one_of(_listed(wanted, "$nin")))
 
 
-def _compared(operator: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
+def _compared(name: str, compare: Callable[[Any, Any], bool]) -> Callable[[Any], Test]:
     def build(wanted: Any) -> Test:
         if isinstance(wanted, str):
             return lambda value: value.__class__ is str and compare(value, wanted)
@@ -78,8 +79,8 @@ def _compared(operator: str, compare: Callable[[Any, Any], bool]) -> Callable[[A
 
             return test
         raise InvalidArgumentError(
-            f"{operator} compares with a number or a string, not with {_kind(wanted)}.",
-            example={"year": {operator: 2020}},
+            f"{name} compares with a number or a string, not with {_kind(wanted)}.",
+            example={"year": {name: 2020}},
         )
 
     return build
@@ -115,10 +116,10 @@ def _exists(wanted: Any) -> Test:
 OPERATORS: dict[str, Callable[[Any], Test]] = {
     "$eq": _equal,
     "$ne": lambda wanted: _not(_equal(wanted)),
-    "$gt": _compared("$gt", lambda value, wanted: value > wanted),
-    "$gte": _compared("$gte", lambda value, wanted: value >= wanted),
-    "$lt": _compared("$lt", lambda value, wanted: value < wanted),
-    "$lte": _compared("$lte", lambda value, wanted: value <= wanted),
+    "$gt": _compared("$gt", operator.gt),
+    "$gte": _compared("$gte", operator.ge),
+    "$lt": _compared("$lt", operator.lt),
+    "$lte": _compared("$lte", operator.le),
     "$in": _in,
     "$nin": _not_in,
     "$contains": _contains,
