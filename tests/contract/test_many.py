@@ -120,3 +120,10 @@ def test_sessions_in_many_threads_on_one_memory_store() -> None:
     for thread in threads:
         thread.join()
     assert errors == []
+
+
+async def test_a_reader_on_the_way_is_told_that_the_workspace_is_gone(store: BaseStore) -> None:
+    await put(store, [1] * 9_000)
+    with pytest.raises(VersionConflictError):
+        async for _ in store.iter_items("w"):
+            await store.drop_workspace("w")

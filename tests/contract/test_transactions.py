@@ -175,6 +175,31 @@ async def test_transactions_do_not_nest_or_span(store: BaseStore) -> None:
         t.append_items([1])
 
 
+async def test_one_object_is_open_once(store: BaseStore) -> None:
+    ws = await stored(store)
+    transaction = store.transaction(ws)
+    async with transaction as t:
+        t.append_items([{"n": 3}])
+        with pytest.raises(RuntimeError, match="open already"):
+            async with transaction:
+                pass
+    assert len(await store.get_items(ws)) == 4
+    async with transaction as t:
+        t.append_items([{"n": 4}])
+    assert len(await store.get_items(ws)) == 5
+
+
+async def test_it_may_end_in_another_task_than_it_began_in(store: BaseStore) -> None:
+    ws = await stored(store)
+    transaction = store.transaction(ws)
+    t = await asyncio.create_task(transaction.__aenter__())
+    t.append_items([{"n": 3}])
+    await asyncio.create_task(transaction.__aexit__(None, None, None))
+    assert len(await store.get_items(ws)) == 4
+    async with store.transaction(ws):
+        pass
+
+
 async def test_in_sync_code(store: BaseStore) -> None:
     ws = await stored(store)
 

@@ -56,7 +56,7 @@ QUERIES = st.lists(st.sampled_from([*WORDS, *ODD]), min_size=1, max_size=3).map(
 
 def positions_and_rung(rows: list[Any], query: str, fields: list[str] | None = None) -> tuple[dict[int, float], str]:
     haystack = RowsTable(rows).haystack(fields, case_sensitive=False)
-    found = search(haystack, parse_query(query))
+    found = search(haystack, parse_query(query), Work())
     return dict(found.scores), found.matched_by if found.scores else ""
 
 
@@ -157,7 +157,32 @@ def test_a_snippet_shows_the_first_match_of_a_long_text() -> None:
     assert snippet_of({"a": 1}, terms, fold) == ""
 
 
+@pytest.mark.parametrize("nothing", ["\u200d", '"\u200d"', "\u0640", '" "', "\ufe0f"])
+def test_signs_that_do_not_count_find_nothing(nothing: str) -> None:
+    rows = [{"t": "foo bar"}, {"t": "b"}]
+    assert hits(rows, f"foo {nothing}") == [0]
+    if '"' not in nothing:
+        with pytest.raises(InvalidArgumentError, match="query is empty"):
+            parse_query(nothing)
+
+
+def test_numbers_side_by_side_are_no_phrase() -> None:
+    assert hits([{"t": [1e16, 7]}, {"t": "1e16 7"}], '"1e16 7"') == [1]
+
+
+def test_a_full_width_quotation_mark_is_found_as_it_is() -> None:
+    assert hits([{"t": "a\uff02b"}], "\uff02", case_sensitive=True) == [0]
+    assert hits([{"t": "a\uff02b"}], "\uff02") == [0]
+
+
+def test_a_long_match_over_a_block_edge_has_a_snippet() -> None:
+    word = "q" * 900
+    question = Search(parse_query(word), None, 10)
+    (hit,) = question.answer(RowsTable([{"t": "x " * 1_750 + word}]), Work()).hits
+    assert "qqq" in hit.snippet
+
+
 def test_a_word_may_end_a_row_or_stand_behind_an_escape() -> None:
     documents = [orjson.dumps(value) for value in ['\nneedle"', "a\\needle\t", "needless", {"needle": 1}, "\x00needle"]]
     haystack = Haystack(documents, orjson.loads, fold)
-    assert sorted(search(haystack, parse_query("needle")).scores) == [0, 1, 4]
+    assert sorted(search(haystack, parse_query("needle"), Work()).scores) == [0, 1, 4]

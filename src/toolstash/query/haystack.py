@@ -16,9 +16,11 @@ from typing import Any, cast
 import orjson
 
 from toolstash.query.terms import Term, blank
+from toolstash.query.work import CHARS_A_UNIT, Work
 
 ROWS_IN_SLICE = 2_000
 BYTES_IN_SLICE = 1_500_000
+CHARS_DECODED_A_UNIT = 4
 _WIDE_QUOTE = "\uff02"  # folded, it would look like the end of a value
 _ESCAPE = re.compile(r"\\(?:u[0-9a-fA-F]{4}|.)")
 
@@ -54,25 +56,27 @@ class Haystack:
     def __len__(self) -> int:
         return len(self._documents)
 
-    def count(self, term: Term) -> dict[int, int]:
+    def count(self, term: Term, work: Work) -> dict[int, int]:
         """How often the term stands in which rows' values."""
         counts: dict[int, int] = {}
         for part in self._slices:
+            work.spend(1 + len(part.text) // CHARS_A_UNIT)
             if term.needle not in part.text:
                 continue
             if term.proves:
                 _count_in(part, term, counts)
             else:
-                counts |= self._checked(part, term)
+                counts |= self._checked(part, term, work)
         return counts
 
-    def _checked(self, part: _Slice, term: Term) -> dict[int, int]:
+    def _checked(self, part: _Slice, term: Term, work: Work) -> dict[int, int]:
         """Counts in the values of the rows that may have it."""
         if term.rung == "substring":  # whose signs may be escaped in the JSON
             rows = [part.first + place for place, line in enumerate(part.text.split("\n")) if term.needle in line]
         else:
             places = (bisect_right(part.starts, start) - 1 for start, _ in term.spans(part.text))
             rows = list(dict.fromkeys(part.first + place for place in places))
+        work.spend(sum(1 + self.lengths[row] // CHARS_DECODED_A_UNIT for row in rows))
         counted = ((row, sum(self._times(term, text) for text in self.values(row))) for row in rows)
         return {row: times for row, times in counted if times}
 
@@ -89,8 +93,8 @@ class Haystack:
         text = b"\n".join(documents).decode("utf-8", "surrogatepass")
         if "\\" in text:
             text = _ESCAPE.sub(" ", text)
-        text = text.replace(_WIDE_QUOTE, " ")
-        text = self._fold(text)
+        if self._fold is not str:
+            text = self._fold(text.replace(_WIDE_QUOTE, " "))
         starts = [0, *accumulate(len(line) + 1 for line in text.split("\n"))]
         return _Slice(first, text, starts)
 

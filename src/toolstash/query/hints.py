@@ -7,19 +7,26 @@ from difflib import get_close_matches
 from typing import Any, cast
 
 from toolstash.fieldpath import MISSING, escape_key
-from toolstash.query.table import Table, field_of
+from toolstash.query.table import DerivedTable, Table, field_of
 
 _SAMPLED_ROWS = 5
 _MOST_NAMES = 30
+MOST_LOOKED_UP = 5
 
 
 def first_hint(table: Table, paths: Iterable[str]) -> str | None:
     """Says of the first field that no row has which fields there are; None where each is in some row."""
+    if isinstance(table, DerivedTable):
+        return None  # whose columns would have to be made just for this
     rows: list[Any] | None = None
+    looked_up = 0
     for path in paths:
         rows = table.rows_at(range(min(_SAMPLED_ROWS, len(table)))) if rows is None else rows
         if not rows or any(field_of(row, path) is not MISSING for row in rows):
             continue
+        looked_up += 1
+        if looked_up > MOST_LOOKED_UP:
+            return None
         if all(value is MISSING for value in table.column(path)):
             return _no_such_field(rows, path)
     return None

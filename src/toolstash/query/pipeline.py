@@ -9,13 +9,12 @@ from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError, PipelineError
 from toolstash.query.hints import first_hint
-from toolstash.query.search import search_cost
 from toolstash.query.steps import OPERATIONS, State, Step, first_of_sorted
 from toolstash.query.table import Table
 from toolstash.query.work import Work
 
 MOST_STEPS = 100
-MOST_COLUMNS = 200
+MOST_FIELDS_NAMED = 300
 EXAMPLE = [{"filter": {"year": {"$gte": 2020}}}, {"sort": {"field": "year", "order": "desc"}}, {"limit": 10}]
 
 
@@ -62,14 +61,10 @@ class Pipeline:
             PipelineError: A step cannot go on; names it.
         """
         table.prepare(self.paths)
-        state = State(table, range(len(table)))
+        state = State(table, range(len(table)), work)
         for place, name, step in self.steps:
             try:
-                work.spend(step.cost * (1 + len(state.positions)))
-                if step.scans is not None:
-                    query, fields = step.scans
-                    haystack = state.table.haystack(fields, case_sensitive=query.case_sensitive)
-                    work.spend(search_cost(haystack, query))
+                work.spend(step.cost * (1 + len(state.positions)) * (1 + state.table.depth))
                 hint = first_hint(state.table, step.named) if is_whole and not state.hint else state.hint
                 state = step.run(replace(state, hint=hint))
             except InvalidArgumentError as error:
@@ -90,8 +85,8 @@ def compile_pipeline(steps: Any, *, allow_regex: bool = False) -> Pipeline:
             suggested_action="Use fewer steps: one filter can hold many conditions.",
         )
     compiled = [_compile(place, step, allow_regex) for place, step in enumerate(listed)]
-    if len({path for _, _, step in compiled for path in step.paths}) > MOST_COLUMNS:
-        raise PipelineError(f"The pipeline names more than {MOST_COLUMNS} fields; use fewer.")
+    if len({path for _, _, step in compiled for path in step.named}) > MOST_FIELDS_NAMED:
+        raise PipelineError(f"The pipeline names more than {MOST_FIELDS_NAMED} fields; use fewer.")
     for place, name, _ in compiled[:-1]:
         if name == "count":
             error = InvalidArgumentError(

@@ -13,7 +13,6 @@ from toolstash.query.grouping import Grouping
 from toolstash.query.hints import first_hint
 from toolstash.query.order import first_positions
 from toolstash.query.pipeline import Pipeline
-from toolstash.query.search import search_cost
 from toolstash.query.snippet import snippet_of
 from toolstash.query.steps import State
 from toolstash.query.table import Table
@@ -60,9 +59,10 @@ class Search:
     window: None = None
 
     def answer(self, table: Table, work: Work) -> Hits:
+        work.spend(len(table))
+        work.hold(len(table) * len(self.fields or ()))
         table.prepare(self.fields or ())
-        work.spend(search_cost(table.haystack(self.fields, case_sensitive=self.query.case_sensitive), self.query))
-        found = table.search(self.query, self.fields)
+        found = table.search(self.query, self.fields, work)
         best = found.best(self.limit)
         rows = table.rows_at(best)
         shown = rows if self.fields is None else self._shown(table, best)

@@ -10,7 +10,7 @@ from functools import cached_property
 
 from toolstash.query.haystack import Haystack
 from toolstash.query.terms import Query, Rung, Term
-from toolstash.query.work import CHARS_A_UNIT
+from toolstash.query.work import Work
 
 K1 = 1.2
 B = 0.75
@@ -34,13 +34,7 @@ class Found:
         return heapq.nlargest(count, sorted(self.scores), key=self.scores.__getitem__)
 
 
-def search_cost(haystack: Haystack, query: Query) -> int:
-    """What a search is about to do, in units of work."""
-    terms = sum(len(terms) for _, terms in query.rungs)
-    return terms * (1 + sum(haystack.lengths) // CHARS_A_UNIT)
-
-
-def search(haystack: Haystack, query: Query, within: Collection[int] | None = None) -> Found:
+def search(haystack: Haystack, query: Query, work: Work, within: Collection[int] | None = None) -> Found:
     """Looks for any of the query's terms, rung by rung. `within` are the rows that count; None for all.
 
     Rows are ranked by BM25 (Robertson and Zaragoza 2009, k1 = 1.2, b = 0.75), summed over the terms, with the
@@ -52,7 +46,7 @@ def search(haystack: Haystack, query: Query, within: Collection[int] | None = No
         answered: Rung = "substring"
         for term in terms:
             if term not in counted:
-                counted[term] = haystack.count(term)
+                counted[term] = haystack.count(term, work)
             if _add_scores(haystack, counted[term], scores, within) and _ORDER[term.rung] < _ORDER[answered]:
                 answered = term.rung
         if scores:

@@ -11,7 +11,7 @@ from toolstash.query.terms import Term, blank
 
 SNIPPET_CHARS = 160
 BLOCK_CHARS = 4_096
-OVERLAP = 256
+OVERLAP = 1_024  # a match is no longer than a query
 ENOUGH_CHARS = 200_000
 _LEAD = 50
 

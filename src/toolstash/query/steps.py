@@ -6,6 +6,7 @@ import heapq
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError
@@ -15,10 +16,12 @@ from toolstash.query.order import first_positions, sort_positions
 from toolstash.query.parameters import known_keys, list_of_fields, one_field, whole_number
 from toolstash.query.search import search
 from toolstash.query.table import ExcludedTable, RowsTable, SelectedTable, Table, name_of
-from toolstash.query.terms import Query, parse_query
+from toolstash.query.terms import parse_query
 from toolstash.query.values import equality_key
+from toolstash.query.work import Work
 
 MOST_SORT_FIELDS = 20
+COPIES_A_ROW = 20  # what a changed copy of a row costs, in comparisons
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,15 +29,19 @@ class State:
     """Where a pipeline stands: rows of a table, in an order. `count` is set once rows have been counted.
 
     Attributes:
+        work: What the question has done so far, and may still do.
         skipped: For each metric how many rows it passed over.
         hint: Why a filter may have found nothing.
+        is_derived: Whether the table was made of the stored rows by a step.
     """
 
     table: Table
     positions: Sequence[int]
+    work: Work
     count: int | None = None
     skipped: Mapping[str, int] | None = None
     hint: str | None = None
+    is_derived: bool = False
 
     def at(self, positions: Sequence[int]) -> State:
         """The same table with other rows of it."""
@@ -42,7 +49,8 @@ class State:
 
     def of(self, table: Table) -> State:
         """All rows of another table."""
-        return replace(self, table=table, positions=range(len(table)))
+        self.work.hold(2 * len(table))
+        return replace(self, table=table, positions=range(len(table)), is_derived=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +64,6 @@ class Step:
         order: For a sort by one field: that field, and whether it descends.
         selects: Fields that it only takes along; their columns are not worth making.
         cost: What it does to each row, in comparisons.
-        scans: For a search: its query and fields.
     """
 
     run: Callable[[State], State]
@@ -66,7 +73,6 @@ class Step:
     order: tuple[str, bool] | None = None
     selects: tuple[str, ...] = ()
     cost: int = 1
-    scans: tuple[Query, tuple[str, ...] | None] | None = None
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -99,14 +105,17 @@ def search_step(params: Any, _: bool) -> Step:
     fields = None if given.get("fields") is None else list_of_fields("search", given["fields"])
 
     def run(state: State) -> State:
+        state.work.spend(COPIES_A_ROW * state.table.depth * len(state.table))
+        haystack = state.table.haystack(fields, case_sensitive=case_sensitive)
+        if fields is not None or state.is_derived:
+            state.work.hold(sum(haystack.lengths) // 8)
         if len(state.positions) == len(state.table):
-            found = state.table.search(query, fields)
+            found = state.table.search(query, fields, state.work)
         else:
-            haystack = state.table.haystack(fields, case_sensitive=case_sensitive)
-            found = search(haystack, query, set(state.positions))
+            found = search(haystack, query, state.work, set(state.positions))
         return state.at(found.ranked)
 
-    return Step(run, tuple(fields or ()), scans=(query, None if fields is None else tuple(fields)))
+    return Step(run, tuple(fields or ()))
 
 
 def sort_step(params: Any, _: bool) -> Step:
@@ -166,7 +175,12 @@ def select_step(params: Any, _: bool) -> Step:
 
 def exclude_step(params: Any, _: bool) -> Step:
     paths = list_of_fields("exclude", params)
-    return Step(lambda state: state.of(ExcludedTable(state.table, state.positions, paths)), makes_rows=True)
+    run = partial(_excluded, paths)
+    return Step(run, selects=tuple(paths), makes_rows=True, cost=COPIES_A_ROW * len(paths))
+
+
+def _excluded(paths: Sequence[str], state: State) -> State:
+    return state.of(ExcludedTable(state.table, state.positions, paths))
 
 
 def limit_step(params: Any, _: bool) -> Step:

@@ -19,6 +19,7 @@ from toolstash.query.search import Found, search
 from toolstash.query.terms import Query
 from toolstash.query.values import as_json
 from toolstash.query.words import fold
+from toolstash.query.work import Work
 
 REMEMBERED_SEARCHES = 4
 MOST_FLAT_ROWS = 2_000_000
@@ -32,6 +33,9 @@ _FLAT_BYTES = 24
 
 class Table(ABC):
     """Rows, numbered from 0 on. What it gives out is shared: nobody changes it."""
+
+    depth = 0
+    """How many tables there are between this one and rows that are there: each is walked through to make a row."""
 
     def __init__(self) -> None:
         self._columns: dict[str, Sequence[Any]] = {}
@@ -69,12 +73,12 @@ class Table(ABC):
             haystack = self._haystacks[key] = self.make_haystack(fields, case_sensitive=case_sensitive)
         return haystack
 
-    def search(self, query: Query, fields: Sequence[str] | None) -> Found:
+    def search(self, query: Query, fields: Sequence[str] | None, work: Work) -> Found:
         """The rows that match a query; the last few are remembered, because the next question often refines one."""
         key = (query, None if fields is None else tuple(fields))
         found = self._found.get(key)
         if found is None:
-            found = search(self.haystack(fields, case_sensitive=query.case_sensitive), query)
+            found = search(self.haystack(fields, case_sensitive=query.case_sensitive), query, work)
             if len(self._found) >= REMEMBERED_SEARCHES:
                 self._found = {}
             self._found[key] = found
@@ -172,6 +176,7 @@ class DerivedTable(Table):
         super().__init__()
         self._parent = parent
         self._origins = origins
+        self.depth = parent.depth + 1
 
     def __len__(self) -> int:
         return len(self._origins)

@@ -108,15 +108,17 @@ def parse_query(query: str, *, case_sensitive: bool = False) -> Query:
         InvalidArgumentError: It is empty, or has more than 1,000 characters or 64 words.
     """
     if not query.strip():
-        raise InvalidArgumentError(
-            "The query is empty.", argument="query", suggested_action="Pass the words to look for."
-        )
+        raise _empty()
     if len(query) > MOST_QUERY_CHARS:
         raise _too_much(f"{len(query):,} characters; at most {MOST_QUERY_CHARS:,}")
     terms = _Terms(case_sensitive)
     for phrase, chunk in _CHUNK.findall(query):
         terms.add_phrase(phrase) if phrase else terms.add_chunk(chunk)
     return terms.query(query)
+
+
+def _empty() -> InvalidArgumentError:
+    return InvalidArgumentError("The query is empty.", argument="query", suggested_action="Pass the words to look for.")
 
 
 def _too_much(what: str) -> InvalidArgumentError:
@@ -142,7 +144,9 @@ class _Terms:
     def query(self, text: str) -> Query:
         """All terms by rung; a query of nothing but signs is looked for as it stands."""
         if not self._first:
-            self._add(self._substring(self._fold(text.strip())))
+            self._add_part(self._fold(text))
+        if not self._first:
+            raise _empty()
         if self._words > MOST_WORDS:
             raise _too_much(f"more words than the {MOST_WORDS} that")
         rungs: list[tuple[Rung, tuple[Term, ...]]] = [("word", tuple(self._first))]
@@ -155,10 +159,10 @@ class _Terms:
     def add_phrase(self, text: str) -> None:
         """Words in quotes: they must follow each other."""
         if _UNSPACED.search(text):
-            self._add(self._substring(self._fold(text.strip())))
+            self._add_part(self._fold(text))
         else:
             folded = self._fold(text)
-            self._words += len(_PIECE.findall(folded))
+            self._words += max(1, len(_PIECE.findall(folded)))
             self._add_pieces(folded)
 
     def add_chunk(self, chunk: str) -> None:
@@ -180,7 +184,7 @@ class _Terms:
     def _add_pieces(self, folded: str) -> None:
         pieces = _PIECE.findall(folded)
         if not pieces:
-            self._add(self._substring(folded.strip()))
+            self._add_part(folded)
         elif len(pieces) == 1 and len(pieces[0]) == 1 and _CJK_RUN.match(pieces[0]):
             self._add(self._substring(pieces[0]))
         else:
@@ -188,6 +192,11 @@ class _Terms:
             if len(pieces) == 1 and not _CJK_RUN.match(pieces[0]):
                 self._prefixes.setdefault(self._prefix(pieces[0]))
             self._parts.setdefault(self._substring(folded.strip()))
+
+    def _add_part(self, folded: str) -> None:
+        """A part of a text; signs that folding drops are none."""
+        if folded.strip():
+            self._add(self._substring(folded.strip()))
 
     def _add(self, term: Term) -> None:
         self._first.setdefault(term)
@@ -203,6 +212,7 @@ class _Terms:
             rest.append(f"{SEPARATOR}{'*+' if touching else '++'}")
             piece = pieces[place]
             rest.append(re.escape(piece) if are_cjk[place] else f"({self._follower(piece)})")
+        is_plain = len(pieces) == 1 or not all(piece[0].isdigit() for piece in pieces)
         return Term(
             needle=needle,
             head=re.escape(needle) if are_cjk[0] else self._word(needle),
@@ -210,7 +220,7 @@ class _Terms:
             head_stem=stems[0],
             rest_stems=tuple(word for word in stems[1:] if word is not None),
             rung="word",
-            proves=not (len(pieces) > 1 and all(map(str.isdigit, pieces))) and not self._has_literal(pieces),
+            proves=is_plain and not self._has_literal(pieces),
             stem=self._stem,
         )
 

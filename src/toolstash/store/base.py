@@ -148,14 +148,20 @@ class BaseStore(StorePrimitives):
         else:
             meta, table = await self.read_table(at)
         work = Work()
+
+        def answer() -> Any:
+            try:
+                return question.answer(table, work)
+            finally:
+                self.after_question()
+
         try:
-            return Reading(meta, await on_cpu(lambda: question.answer(table, work), is_long=True))
+            return Reading(meta, await on_cpu(answer, is_long=True))
         finally:
             work.stop()
-            self.after_question()
 
     def after_question(self) -> None:
-        """Called when a question was answered, for stores that remember rows and must not remember too much."""
+        """Called in the thread that answered a question, for stores that must not remember too much."""
 
     async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Table]:
         """Meta and all rows of a list, as columns.

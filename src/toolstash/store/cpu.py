@@ -23,14 +23,24 @@ _running: set[asyncio.Task[Any]] = set()
 async def on_cpu(work: Callable[[], T], *, is_long: bool = False) -> T:
     """Runs `work` in a worker thread and returns its result; a second call of its kind waits for the first.
 
-    A caller that is cancelled goes at once, but its thread keeps the place until it ends: who asks again and again
-    does not get more threads.
+    A caller that is cancelled goes at once. Work that has not begun is then left undone; a thread that runs keeps its
+    place until it ends, so who asks again and again does not get more threads.
     """
     limiter = _limiter(_long if is_long else _short)
-    task = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(work, limiter=limiter))
+    is_wanted = True
+
+    def run() -> T:
+        if not is_wanted:
+            raise asyncio.CancelledError
+        return work()
+
+    task = asyncio.get_running_loop().create_task(anyio.to_thread.run_sync(run, limiter=limiter))
     _running.add(task)
     task.add_done_callback(_ended)
-    return await asyncio.shield(task)
+    try:
+        return await asyncio.shield(task)
+    finally:
+        is_wanted = False
 
 
 def _ended(task: asyncio.Task[Any]) -> None:

@@ -202,12 +202,17 @@ class MemoryStore(BaseStore):
             began = self._live(at)
             edits = began.edits
         for start in range(0, len(snapshot), READ_ROWS):
-            if began.edits != edits:
+            if began.edits != edits or not self._is_there(at):
                 raise VersionConflictError(
                     f"Workspace '{workspace_id:.150}' was changed while it was read.", version=meta.version
                 )
             for row in snapshot.rows_at(range(start, min(start + READ_ROWS, len(snapshot)))):
                 yield row
+        self._snapshots.trim()
+
+    def _is_there(self, at: Address) -> bool:
+        with self._lock:
+            return at.workspace_id in self._spaces.get(at.space, _Space()).live
 
     async def drop(self, at: Address) -> bool:
         self._snapshots.forget(at)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Mapping, Sequence
-from contextvars import ContextVar, Token
+from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self
 
@@ -38,7 +38,8 @@ class Transaction:
         self._version = ""
         self._size = 0
         self._owner: object = None
-        self._token: Token[Transaction | None] | None = None
+        self._outer: Transaction | None = None
+        self._is_open = False
 
     def set_items(self, items: Sequence[Any]) -> None:
         """Puts other rows in the place of all."""
@@ -88,35 +89,44 @@ class Transaction:
             run_blocking(self._apply, changes)
 
     def _add(self, change: SingleChange, size: int) -> None:
-        if self._token is None:
+        if not self._is_open:
             raise RuntimeError("the transaction is not open: use it in a `with` block")
-        self._size += size
-        if self._size > MOST_AT_ONCE:
+        if self._size + size > MOST_AT_ONCE:
             raise InvalidArgumentError(
                 f"A transaction changes at most {MOST_AT_ONCE:,} rows.",
                 suggested_action="Make several smaller ones, or store the data anew.",
             )
+        self._size += size
         self._changes.append(change)
 
     async def _begin(self) -> None:
+        outer = _current.get()
+        nests = outer is not None and outer._is_open and outer._owner is _owner()
+        if self._is_open or nests:
+            raise RuntimeError("a transaction is open already: end it before the next one, and use one per workspace")
+        self._is_open = True
+        try:
+            await self._look()
+        except BaseException:
+            self._is_open = False
+            raise
+
+    async def _look(self) -> None:
         self._at = await self._store.locate(self._workspace_id)
         self._version = (await self._store.read(self._at, 0, 0)).meta.version
         self._changes.clear()
 
     def _open(self) -> Self:
         """Makes this the transaction of the running task or thread. A task that was started in it may open another."""
-        outer = _current.get()
-        if outer is not None and outer._token is not None and outer._owner is _owner():
-            raise RuntimeError("a transaction is open already: end it before the next one, and use one per workspace")
         self._size, self._owner = 0, _owner()
-        self._token = _current.set(self)
+        self._outer = _current.get()
+        _current.set(self)
         return self
 
     def _close(self) -> list[SingleChange]:
-        """Ends the block; what was queued."""
-        if self._token is not None:
-            _current.reset(self._token)
-            self._token = None
+        """Ends the block; what was queued. It may end in another task than it began in, so nothing is reset."""
+        self._is_open = False
+        _current.set(self._outer)
         changes, self._changes = self._changes, []
         return changes
 

@@ -82,8 +82,9 @@ class _Filter:
             "results": results,
         }
         answer |= limited(wanted, self._cap, len(results), found.total, cut)
-        step = {"filter": {field: {f"${operator}": compared}}}
-        action = self._next(meta, found, len(results), step) + how_to_read_on(self._toolset, cut)
+        path = f"\\{field}" if field.startswith("$") else field
+        step = {"filter": {path: {f"${operator}": compared}}}
+        action = self._next(meta, found, len(results), step, wanted) + how_to_read_on(self._toolset, cut)
         return answer | ({"suggested_action": action.strip()} if action.strip() else {})
 
     async def sort_by(self, workspace_id: str, field: str, descending: bool = False, limit: int = 20) -> dict[str, Any]:
@@ -109,22 +110,24 @@ class _Filter:
         }
         answer |= limited(wanted, self._cap, len(items), found.total, cut)
         step = {"sort": {"field": field, "order": "desc" if descending else "asc"}}
-        action = (found.hint or self._more(found.total, len(items), step)) + how_to_read_on(self._toolset, cut)
+        action = (found.hint or self._more(found.total, len(items), step, wanted)) + how_to_read_on(self._toolset, cut)
         return answer | ({"suggested_action": action.strip()} if action.strip() else {})
 
-    def _next(self, meta: WorkspaceMeta, found: Hits, shown: int, step: Mapping[str, Any]) -> str:
+    def _next(self, meta: WorkspaceMeta, found: Hits, shown: int, step: Mapping[str, Any], wanted: int) -> str:
         if not found.total:
             return f"0 of {meta.item_count:,} rows match. " + (found.hint or "Try another value or operator.")
-        return self._more(found.total, shown, step)
+        return self._more(found.total, shown, step, wanted)
 
-    def _more(self, total: int, shown: int, step: Mapping[str, Any]) -> str:
+    def _more(self, total: int, shown: int, step: Mapping[str, Any], wanted: int) -> str:
         if total <= shown:
             return ""
         if not shown:
             return f"There are {total:,}: pass a limit of at least 1 to see some."
         pipe = tools_of(self._toolset, "pipe")
         if pipe is None or json_chars(step) > 3 * SHOWN_CHARS:
-            return f"Shown: the first {shown} of {total:,}. A higher limit shows more, up to {self._cap} at once."
+            is_full = shown < wanted or wanted >= self._cap
+            more = "No more fit into one answer" if is_full else f"A higher limit shows more, up to {self._cap} at once"
+            return f"Shown: the first {shown} of {total:,}. {more}."
         steps = json_text([step, {"skip": shown}, {"limit": 10}])
         return f"Shown: the first {shown} of {total:,}. {pipe} with steps={steps} shows the next."
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from toolstash.contracts import WorkspaceMeta
 from toolstash.errors import InvalidArgumentError
+from toolstash.query.parameters import list_of_fields
 from toolstash.query.questions import FieldValues, Hits, Search
 from toolstash.query.terms import parse_query
 from toolstash.tools.ctx import Ctx
@@ -101,7 +102,7 @@ class _Search:
 
     def _allowed(self, fields: list[str] | None) -> list[str] | None:
         if fields is None or self._fields is None:
-            return self._fields if fields is None else list(dict.fromkeys(fields)) or None
+            return list_of_fields("fields", fields) if fields else self._fields
         refused = [path for path in fields if path not in self._fields]
         if refused:
             raise InvalidArgumentError(
