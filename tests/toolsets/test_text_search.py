@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from toolstash import Ctx
-from toolstash.toolsets import paginator, text_search
+from toolstash.toolsets import paginator, pipeline, text_search
 
 ROWS = [
     {"title": "Neural networks", "body": "graphs", "author": {"name": "Ada"}, "tags": ["ml", "ai"]},
@@ -57,6 +57,21 @@ async def test_fields_of_the_program(ctx: Ctx) -> None:
     assert refused["available_fields"] == ["title", "author.name"]
     description = ctx.get_tools()[0]["function"]["description"]
     assert "title, author.name" in description
+
+
+async def test_the_search_step_of_a_pipe_is_the_same_search(ctx: Ctx) -> None:
+    pipeline(ctx, "t")
+    ws = await stored(ctx, fields=["title", "author.name"])
+
+    async def piped(step: Any) -> Any:
+        return await ctx.adispatch_tool_call("t_pipe", {"workspace_id": ws, "steps": [{"search": step}]})
+
+    for query in ("graphs", "ada", "neural"):
+        found = await search(ctx, ws, query)
+        assert (await piped(query))["items"] == [match["item"] for match in found["matches"]]
+    refused = await piped({"query": "graphs", "fields": ["body"]})
+    assert refused["error"] == "Step 0 (search): The field 'body' is not searched here."
+    assert refused["available_fields"] == ["title", "author.name"]
 
 
 async def test_a_field_that_is_not_there(ctx: Ctx) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError
@@ -51,6 +51,26 @@ def list_of_fields(operation: str, value: Any) -> list[str]:
             example={operation: ["title", "author.name"]},
         )
     return list(dict.fromkeys(listed))
+
+
+def allowed_fields(wanted: Any, searched: Sequence[str] | None) -> list[str] | None:
+    """The fields to search: those that are asked for, else all that the program lets be searched (None: every text).
+
+    Raises:
+        InvalidArgumentError: One that is not searched, or no list of fields.
+    """
+    if not wanted:
+        return None if searched is None else list(searched)
+    fields = list_of_fields("fields", wanted)
+    refused = [] if searched is None else [path for path in fields if path not in searched]
+    if refused:
+        raise InvalidArgumentError(
+            f"The field '{refused[0]:.60}' is not searched here.",
+            argument="fields",
+            available_fields=list(searched or ())[:50],
+            suggested_action="Use only available_fields, or leave fields out to search all of them.",
+        )
+    return fields
 
 
 def known_keys(operation: str, value: Any, known: tuple[str, ...], example: Any) -> None:

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError, PipelineError
 from toolstash.query.hints import first_hint
-from toolstash.query.steps import OPERATIONS, State, Step, first_of_sorted
+from toolstash.query.steps import OPERATIONS, Options, State, Step, first_of_sorted
 from toolstash.query.table import Table
 from toolstash.query.work import Work
 
@@ -72,7 +72,7 @@ class Pipeline:
         return state
 
 
-def compile_pipeline(steps: Any, *, allow_regex: bool = False) -> Pipeline:
+def compile_pipeline(steps: Any, options: Options = Options()) -> Pipeline:
     """A pipeline from its JSON form, a list of objects with one key each.
 
     Raises:
@@ -84,7 +84,7 @@ def compile_pipeline(steps: Any, *, allow_regex: bool = False) -> Pipeline:
             f"The pipeline has {len(listed):,} steps; at most {MOST_STEPS}.",
             suggested_action="Use fewer steps: one filter can hold many conditions.",
         )
-    compiled = [_compile(place, step, allow_regex) for place, step in enumerate(listed)]
+    compiled = [_compile(place, step, options) for place, step in enumerate(listed)]
     if len({path for _, _, step in compiled for path in step.named}) > MOST_FIELDS_NAMED:
         raise PipelineError(f"The pipeline names more than {MOST_FIELDS_NAMED} fields; use fewer.")
     for place, name, _ in compiled[:-1]:
@@ -96,7 +96,7 @@ def compile_pipeline(steps: Any, *, allow_regex: bool = False) -> Pipeline:
     return Pipeline(_joined(compiled))
 
 
-def _compile(place: int, spec: Any, allow_regex: bool) -> tuple[int, str, Step]:
+def _compile(place: int, spec: Any, options: Options) -> tuple[int, str, Step]:
     if not isinstance(spec, dict) or len(cast(dict[str, Any], spec)) != 1:
         raise PipelineError(
             f"Step {place} is no object with one key.",
@@ -116,7 +116,7 @@ def _compile(place: int, spec: Any, allow_regex: bool) -> tuple[int, str, Step]:
             suggested_action=f"Did you mean '{near[0]}'?" if near else "Use one of available_operations.",
         )
     try:
-        return place, name, build(params, allow_regex)
+        return place, name, build(params, options)
     except InvalidArgumentError as error:
         raise _in_step(place, name, error) from error
 

@@ -13,7 +13,7 @@ from toolstash.errors import InvalidArgumentError
 from toolstash.query.conditions import compile_condition, type_hint
 from toolstash.query.grouping import Grouping, compile_grouping
 from toolstash.query.order import first_positions, sort_positions
-from toolstash.query.parameters import known_keys, list_of_fields, one_field, whole_number
+from toolstash.query.parameters import allowed_fields, known_keys, list_of_fields, one_field, whole_number
 from toolstash.query.search import search
 from toolstash.query.table import ExcludedTable, RowsTable, SelectedTable, Table, name_of
 from toolstash.query.terms import parse_query
@@ -22,6 +22,14 @@ from toolstash.query.work import Work
 
 MOST_SORT_FIELDS = 20
 COPIES_A_ROW = 20  # what a changed copy of a row costs, in comparisons
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What the program allows in a pipeline. `search_fields` are the only ones that are searched; None: all."""
+
+    allow_regex: bool = False
+    search_fields: Sequence[str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,8 +88,8 @@ class Step:
         return self.paths + self.selects
 
 
-def filter_step(params: Any, allow_regex: bool) -> Step:
-    condition = compile_condition(params, allow_regex=allow_regex)
+def filter_step(params: Any, options: Options) -> Step:
+    condition = compile_condition(params, allow_regex=options.allow_regex)
     paths = tuple(leaf.path for leaf in condition.leaves())
 
     def run(state: State) -> State:
@@ -93,7 +101,7 @@ def filter_step(params: Any, allow_regex: bool) -> Step:
     return Step(run, paths, cost=max(1, len(paths)))
 
 
-def search_step(params: Any, _: bool) -> Step:
+def search_step(params: Any, options: Options) -> Step:
     given = {"query": params} if isinstance(params, str) else params
     known_keys("search", given, ("query", "fields", "case_sensitive"), {"query": "neural networks"})
     text, case_sensitive = given.get("query"), given.get("case_sensitive", False)
@@ -102,7 +110,7 @@ def search_step(params: Any, _: bool) -> Step:
     if not text.strip():
         raise InvalidArgumentError("The query is empty.", example={"search": "neural networks"})
     query = parse_query(text, case_sensitive=case_sensitive)
-    fields = None if given.get("fields") is None else list_of_fields("search", given["fields"])
+    fields = allowed_fields(given.get("fields"), options.search_fields)
 
     def run(state: State) -> State:
         state.work.spend(COPIES_A_ROW * state.table.depth * len(state.table))
@@ -118,7 +126,7 @@ def search_step(params: Any, _: bool) -> Step:
     return Step(run, tuple(fields or ()))
 
 
-def sort_step(params: Any, _: bool) -> Step:
+def sort_step(params: Any, _: Options) -> Step:
     listed = cast(list[Any], params) if isinstance(params, list) else [params]
     if not listed:
         raise InvalidArgumentError("sort names no field.", example={"sort": {"field": "year", "order": "desc"}})
@@ -160,7 +168,7 @@ def first_of_sorted(order: tuple[str, bool], window: tuple[int, int | None]) -> 
     return Step(run, (path,))
 
 
-def select_step(params: Any, _: bool) -> Step:
+def select_step(params: Any, _: Options) -> Step:
     paths = list_of_fields("select", params)
     if len(set(map(name_of, paths))) < len(paths):
         raise InvalidArgumentError(
@@ -173,7 +181,7 @@ def select_step(params: Any, _: bool) -> Step:
     )
 
 
-def exclude_step(params: Any, _: bool) -> Step:
+def exclude_step(params: Any, _: Options) -> Step:
     paths = list_of_fields("exclude", params)
     run = partial(_excluded, paths)
     return Step(run, selects=tuple(paths), makes_rows=True, cost=COPIES_A_ROW * len(paths))
@@ -183,15 +191,15 @@ def _excluded(paths: Sequence[str], state: State) -> State:
     return state.of(ExcludedTable(state.table, state.positions, paths))
 
 
-def limit_step(params: Any, _: bool) -> Step:
+def limit_step(params: Any, _: Options) -> Step:
     return _window_step(0, whole_number("limit", params, {"limit": 10}))
 
 
-def skip_step(params: Any, _: bool) -> Step:
+def skip_step(params: Any, _: Options) -> Step:
     return _window_step(whole_number("skip", params, {"skip": 5}), None)
 
 
-def slice_step(params: Any, _: bool) -> Step:
+def slice_step(params: Any, _: Options) -> Step:
     example = {"slice": [5, 15]}
     if not isinstance(params, list) or len(cast(list[Any], params)) != 2:
         raise InvalidArgumentError("slice takes [start, end].", example=example)
@@ -203,7 +211,7 @@ def _window_step(start: int, stop: int | None) -> Step:
     return Step(lambda state: state.at(state.positions[start:stop]), window=(start, stop))
 
 
-def sample_step(params: Any, _: bool) -> Step:
+def sample_step(params: Any, _: Options) -> Step:
     given: Any = cast(Any, params) if isinstance(params, dict) else {"n": params}
     example = {"sample": {"n": 10, "seed": 7}}
     known_keys("sample", given, ("n", "seed"), example["sample"])
@@ -221,7 +229,7 @@ def sample_step(params: Any, _: bool) -> Step:
     return Step(run)
 
 
-def unique_step(params: Any, _: bool) -> Step:
+def unique_step(params: Any, _: Options) -> Step:
     path = one_field("unique", params)
 
     def run(state: State) -> State:
@@ -234,13 +242,13 @@ def unique_step(params: Any, _: bool) -> Step:
     return Step(run, (path,))
 
 
-def flatten_step(params: Any, _: bool) -> Step:
+def flatten_step(params: Any, _: Options) -> Step:
     path = one_field("flatten", params)
 
     return Step(lambda state: state.of(state.table.flattened(path, state.positions)), (path,), makes_rows=True)
 
 
-def group_by_step(params: Any, _: bool) -> Step:
+def group_by_step(params: Any, _: Options) -> Step:
     return grouping_step(compile_grouping(params))
 
 
@@ -257,13 +265,13 @@ def grouping_step(grouping: Grouping) -> Step:
     return Step(run, grouping.paths, makes_rows=True, cost=2 + len(grouping.metrics))
 
 
-def count_step(params: Any, _: bool) -> Step:
+def count_step(params: Any, _: Options) -> Step:
     if params is not True:
         raise InvalidArgumentError(f"count takes true, not {params!r:.60}.", example={"count": True})
     return Step(lambda state: replace(state, count=len(state.positions)))
 
 
-OPERATIONS: dict[str, Callable[[Any, bool], Step]] = {
+OPERATIONS: dict[str, Callable[[Any, Options], Step]] = {
     "filter": filter_step,
     "search": search_step,
     "sort": sort_step,
@@ -278,4 +286,4 @@ OPERATIONS: dict[str, Callable[[Any, bool], Step]] = {
     "group_by": group_by_step,
     "count": count_step,
 }
-"""Operation → what builds its step from the parameters and whether `$regex` is allowed."""
+"""Operation → what builds its step from the parameters and the options."""

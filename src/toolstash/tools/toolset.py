@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
@@ -64,6 +64,8 @@ class ToolSet:
         self.safe = safe
         self.data_shape: DataShape | None = data_shape
         self.entries: dict[str, ToolEntry] = {}
+        self.searched_fields: Sequence[str] | None = None
+        """The only fields that the set's search looks into, its pipelines too; None: all."""
         self._ctx: Ctx | None = None
 
     @property

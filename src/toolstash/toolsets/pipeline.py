@@ -11,6 +11,7 @@ from toolstash.errors import InvalidArgumentError, PipelineError
 from toolstash.query.grouping import grouping_of
 from toolstash.query.pipeline import compile_pipeline
 from toolstash.query.questions import Aggregate, Measured, Pipe, Piped
+from toolstash.query.steps import Options
 from toolstash.schema.jsontext import read_json_twice
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import ReplaceRule
@@ -86,7 +87,8 @@ class _Pipe:
             steps: The operations, in order.
             save_as: Store the resulting rows as a workspace of this name and return its notice instead.
         """
-        compiled = compile_pipeline(steps, allow_regex=self._allow_regex)
+        options = Options(self._allow_regex, self._toolset.searched_fields)
+        compiled = compile_pipeline(steps, options)
         _check_name(save_as)
         question = Pipe(compiled, 0 if save_as else self._max_items)
         meta, piped = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolstash.contracts import WorkspaceMeta
-from toolstash.errors import InvalidArgumentError
-from toolstash.query.parameters import list_of_fields
+from toolstash.query.parameters import allowed_fields
 from toolstash.query.questions import FieldValues, Hits, Search
 from toolstash.query.terms import parse_query
 from toolstash.tools.ctx import Ctx
@@ -61,6 +60,7 @@ class _Search:
 
     def register(self) -> None:
         """Puts the tools into the set."""
+        self._toolset.searched_fields = self._fields
         note = "" if self._fields is None else f"Searches the fields {', '.join(self._fields)}."
         self._toolset.add_builtin(self.search, "list", note=note)
         self._toolset.add_builtin(self.field_values, "list")
@@ -84,7 +84,9 @@ class _Search:
         """
         wanted = at_least("max_results", max_results, 0)
         limit = min(wanted, self._cap)
-        question = Search(parse_query(query, case_sensitive=case_sensitive), self._allowed(fields), limit)
+        question = Search(
+            parse_query(query, case_sensitive=case_sensitive), allowed_fields(fields, self._fields), limit
+        )
         meta, found = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
         matches, cut = hit_entries(self._toolset, found.hits)
         answer: dict[str, Any] = {
@@ -99,19 +101,6 @@ class _Search:
         answer |= limited(wanted, self._cap, len(matches), found.total, cut)
         action = self._next(meta, found, len(matches)) + how_to_read_on(self._toolset, cut)
         return answer | ({"suggested_action": action.strip()} if action.strip() else {})
-
-    def _allowed(self, fields: list[str] | None) -> list[str] | None:
-        if fields is None or self._fields is None:
-            return list_of_fields("fields", fields) if fields else self._fields
-        refused = [path for path in fields if path not in self._fields]
-        if refused:
-            raise InvalidArgumentError(
-                f"The field '{refused[0]:.60}' is not searched here.",
-                argument="fields",
-                available_fields=self._fields[:50],
-                suggested_action="Use only available_fields, or leave fields out to search all of them.",
-            )
-        return list(dict.fromkeys(fields)) or self._fields
 
     def _next(self, meta: WorkspaceMeta, found: Hits, shown: int) -> str:
         if not found.total:
