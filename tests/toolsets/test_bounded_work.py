@@ -77,6 +77,9 @@ async def test_too_much_work_is_refused_before_it_is_done(ctx: Ctx) -> None:
     ws = await stored(ctx, [{"t": number} for number in range(2_000)])
     many = {"$nor": [{"t": {"$lt": -number}} for number in range(490)]}
     assert "too much work" in (await pipe(ctx, ws, [{"filter": many}] * 20))["error"]
+    texts = await stored(ctx, [{"t": "a" * 1_000_000} for _ in range(10)])
+    patterns = {"$nor": [{"t": {"$regex": f"b{number}$"}} for number in range(400)]}
+    assert "too much work" in (await pipe(ctx, texts, [{"filter": patterns}]))["error"]
     sorts = [{"field": f"x{number}"} for number in range(21)]
     assert "at most 20 fields" in (await pipe(ctx, ws, [{"sort": sorts}]))["error"]
     wide = [{"filter": {f"x{step}_{number}": 1 for number in range(90)}} for step in range(4)]

@@ -18,7 +18,7 @@ from toolstash.query.search import search
 from toolstash.query.table import ExcludedTable, RowsTable, SelectedTable, Table, name_of
 from toolstash.query.terms import parse_query
 from toolstash.query.values import equality_key
-from toolstash.query.work import Work
+from toolstash.query.work import CHARS_A_UNIT, Work
 
 MOST_SORT_FIELDS = 20
 COPIES_A_ROW = 20  # what a changed copy of a row costs, in comparisons
@@ -91,9 +91,13 @@ class Step:
 def filter_step(params: Any, options: Options) -> Step:
     condition = compile_condition(params, allow_regex=options.allow_regex)
     paths = tuple(leaf.path for leaf in condition.leaves())
+    scanned = [leaf.path for leaf in condition.leaves() if leaf.operator == "$regex"]
 
     def run(state: State) -> State:
         column = state.table.column
+        for path in scanned:
+            texts = (value for value in column(path) if isinstance(value, str))
+            state.work.spend(sum(map(len, texts)) // CHARS_A_UNIT)
         positions = condition.select(column, state.positions)
         hint = None if positions or not state.positions else type_hint(condition, column, state.positions)
         return replace(state, positions=positions, hint=hint or state.hint)
