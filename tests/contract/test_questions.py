@@ -132,6 +132,11 @@ async def test_an_answer_can_be_changed_without_changing_the_next(store: BaseSto
             for item in before["items"]:
                 spoil(item)
             assert repr(await tools.t_pipe(each)) == text
+        for ask in (tools.t_field_values, tools.t_sort_by):
+            before = await ask("a")
+            text = repr(before)
+            spoil(before)
+            assert repr(await ask("a")) == text
 
 
 def spoil(value: Any) -> None:
@@ -153,3 +158,20 @@ async def test_questions_want_rows(store: BaseStore, shape: Any) -> None:
     answer = await ctx.adispatch_tool_call("t_pipe", {"workspace_id": ref.workspace_id, "steps": []})
     assert answer["expected_shape"] == "list"
     assert answer["actual_shape"] == ("dict" if isinstance(shape, dict) else "scalar")
+
+
+async def test_another_type_is_refused_before_its_rows_are_read(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = Ctx(store)
+    pipeline(ctx, "t")
+    ref = await ctx.store_workspace([{"a": 1}] * 500, workspace_type="other")
+
+    def unread(*_: Any, **__: Any) -> None:
+        raise AssertionError("the question was worked on")
+
+    monkeypatch.setattr("toolstash.query.questions.Pipe.answer", unread)
+    monkeypatch.setattr("toolstash.store.redis_reader.RedisReader.documents", unread)
+    arguments = {"workspace_id": ref.workspace_id, "steps": [{"sort": "a"}]}
+    refused = await ctx.adispatch_tool_call("t_pipe", arguments)
+    assert (refused["expected_type"], refused["actual_type"]) == ("t", "other")

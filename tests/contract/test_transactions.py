@@ -175,6 +175,21 @@ async def test_transactions_do_not_nest_or_span(store: BaseStore) -> None:
         t.append_items([1])
 
 
+async def test_sync_transactions_do_not_nest_either(store: BaseStore) -> None:
+    ws, other = await stored(store), await stored(store)
+
+    def work() -> None:
+        with store.blocking.transaction(ws) as outer:
+            outer.append_items([{"n": 3}])
+            with pytest.raises(RuntimeError, match="open already"), store.blocking.transaction(other):
+                pass
+        with store.blocking.transaction(other) as later:
+            later.append_items([{"n": 3}])
+
+    await asyncio.to_thread(work)
+    assert len(await store.get_items(ws)) == len(await store.get_items(other)) == 4
+
+
 async def test_one_object_is_open_once(store: BaseStore) -> None:
     ws = await stored(store)
     transaction = store.transaction(ws)

@@ -184,5 +184,5 @@ def test_a_long_match_over_a_block_edge_has_a_snippet() -> None:
 
 def test_a_word_may_end_a_row_or_stand_behind_an_escape() -> None:
     documents = [orjson.dumps(value) for value in ['\nneedle"', "a\\needle\t", "needless", {"needle": 1}, "\x00needle"]]
-    haystack = Haystack(documents, orjson.loads, fold)
+    haystack = Haystack(documents, fold)
     assert sorted(search(haystack, parse_query("needle"), Work()).scores) == [0, 1, 4]

@@ -39,13 +39,11 @@ class Haystack:
 
     Args:
         documents: The JSON of each row, without escapes beyond ASCII.
-        decode: Makes a row's value of its document.
         fold: How texts are made comparable with terms.
     """
 
-    def __init__(self, documents: Sequence[bytes], decode: Callable[[bytes], Any], fold: Callable[[str], str]) -> None:
+    def __init__(self, documents: Sequence[bytes], fold: Callable[[str], str]) -> None:
         self._documents = documents
-        self._decode = decode
         self._fold = fold
         self._slices = [self._slice(first, end) for first, end in _stretches(documents)]
         self.lengths = [after - before for part in self._slices for before, after in pairwise(part.starts)]
@@ -86,7 +84,7 @@ class Haystack:
 
     def values(self, row: int) -> Iterator[str]:
         """The folded texts and numbers of a row."""
-        return (self._fold(text) for text in texts_of(self._decode(self._documents[row])))
+        return (self._fold(text) for text in texts_of(orjson.loads(self._documents[row])))
 
     def _slice(self, first: int, end: int) -> _Slice:
         documents = self._documents[first:end]

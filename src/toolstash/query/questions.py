@@ -17,7 +17,7 @@ from toolstash.query.snippet import snippet_of
 from toolstash.query.steps import State
 from toolstash.query.table import Table
 from toolstash.query.terms import Query, Rung
-from toolstash.query.values import equality_key
+from toolstash.query.values import as_json, equality_key
 from toolstash.query.work import Work
 
 Answer = TypeVar("Answer", covariant=True)
@@ -149,7 +149,7 @@ class FieldValues:
                 else:
                     counts[key], firsts[key] = 1, element
         ranked = sorted(counts, key=lambda key: -counts[key])
-        values = [(firsts[key], counts[key]) for key in ranked[: self.limit]]
+        values = [(as_json(firsts[key]), counts[key]) for key in ranked[: self.limit]]
         return Distinct(len(counts), values, None if counts else first_hint(table, [self.path]))
 
 

@@ -118,7 +118,7 @@ class Table(ABC):
             columns = [self.column(path) for path in fields]
             values = ([as_json(value) for value in found] for found in zip(*columns, strict=True))
         documents = [_document(value) for value in values]
-        haystack = Haystack(documents, orjson.loads, folding(case_sensitive))
+        haystack = Haystack(documents, folding(case_sensitive))
         haystack.bytes += sum(map(len, documents))
         return haystack
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import builtins
 import sys
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import replace as with_changes
 from typing import Any, cast
 
@@ -30,6 +30,9 @@ from toolstash.store.session import current_session
 from toolstash.store.transaction import Transaction
 
 READ_ROWS = 2_000
+
+Check = Callable[[WorkspaceMeta], None]
+"""Raises for a workspace that is not what the caller wants."""
 
 
 class BaseStore(StorePrimitives):
@@ -135,18 +138,21 @@ class BaseStore(StorePrimitives):
 
     # Questions
 
-    async def ask(self, at: Address, question: questions.Question[Any]) -> Reading:
+    async def ask(self, at: Address, question: questions.Question[Any], check: Check = require_list) -> Reading:
         """Meta, and the answer to a question as data. Only the rows that the question wants are read.
+
+        Args:
+            check: Refuses a workspace by its meta, before any work is done.
 
         Raises:
             WorkspaceShapeMismatchError: Not a list.
         """
         if question.window is not None:
             meta, rows = await self.read(at, *question.window)
-            require_list(meta)
+            check(meta)
             table: Table = RowsTable(rows)
         else:
-            meta, table = await self.read_table(at)
+            meta, table = await self.read_table(at, check)
         work = Work()
 
         def answer() -> Any:
@@ -163,14 +169,15 @@ class BaseStore(StorePrimitives):
     def after_question(self) -> None:
         """Called in the thread that answered a question, for stores that must not remember too much."""
 
-    async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Table]:
+    async def read_table(self, at: Address, check: Check = require_list) -> tuple[WorkspaceMeta, Table]:
         """Meta and all rows of a list, as columns.
 
         Raises:
             WorkspaceShapeMismatchError: Not a list.
         """
+        check((await self.read(at, 0, 0)).meta)
         meta, rows = await self.read(at)
-        require_list(meta)
+        check(meta)
         return meta, RowsTable(rows)
 
     async def search_items(

@@ -17,7 +17,7 @@ from typing import Any
 from toolstash.contracts import Address, WorkspaceMeta
 from toolstash.errors import VersionConflictError, WorkspaceNotFoundError
 from toolstash.store import refusals
-from toolstash.store.base import READ_ROWS, BaseStore
+from toolstash.store.base import READ_ROWS, BaseStore, Check
 from toolstash.store.changes import Change, Edits, edits_of, merged
 from toolstash.store.codec import Codec, Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
@@ -176,10 +176,10 @@ class MemoryStore(BaseStore):
             )
             return workspace.meta
 
-    async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Snapshot]:
+    async def read_table(self, at: Address, check: Check = refusals.require_list) -> tuple[WorkspaceMeta, Snapshot]:
         with self._lock:
             workspace = self._live(at)
-            refusals.require_list(workspace.meta)
+            check(workspace.meta)
             version = workspace.meta.version
             snapshot = self._snapshots.get(at, version)
             if snapshot is None:

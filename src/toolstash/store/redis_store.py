@@ -16,7 +16,7 @@ from toolstash.contracts import SHARED_SPACE, Address, Limits, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError, VersionConflictError
 from toolstash.settings import Settings
 from toolstash.store import records, refusals
-from toolstash.store.base import BaseStore
+from toolstash.store.base import BaseStore, Check
 from toolstash.store.changes import Batch, Change, Edits, edits_of, edits_of_one, merged
 from toolstash.store.codec import Tally, encode, encode_many, pack, unpack
 from toolstash.store.cpu import on_cpu
@@ -242,13 +242,14 @@ class RedisStore(BaseStore):
     async def read(self, at: Address, start: int = 0, stop: int | None = None) -> Reading:
         return await self._reader.read(at, start, stop)
 
-    async def read_table(self, at: Address) -> tuple[WorkspaceMeta, Snapshot]:
+    async def read_table(self, at: Address, check: Check = refusals.require_list) -> tuple[WorkspaceMeta, Snapshot]:
         async with self._snapshots.loading(at):
             record = (await self._reader.first(at, 0, 0)).record
-            refusals.require_list(record.meta(at))
+            check(record.meta(at))
             snapshot = self._snapshots.get(at, record.version)
             if snapshot is None:
                 record, documents = await self._reader.documents(at)
+                check(record.meta(at))
                 snapshot = Snapshot(documents, record.codec, record.bytes)
                 self._snapshots.put(at, record.version, snapshot)
         self._reader.touch_later(at)

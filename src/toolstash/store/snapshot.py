@@ -15,8 +15,6 @@ from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 from weakref import WeakValueDictionary
 
-import orjson
-
 from toolstash.contracts import Address
 from toolstash.query.haystack import Haystack
 from toolstash.query.table import Table, folding
@@ -66,7 +64,7 @@ class Snapshot(Table):
     def make_haystack(self, fields: Sequence[str] | None, *, case_sensitive: bool) -> Haystack:
         if fields is not None or self._codec == "json":
             return super().make_haystack(fields, case_sensitive=case_sensitive)
-        return Haystack(self._documents, orjson.loads, folding(case_sensitive))
+        return Haystack(self._documents, folding(case_sensitive))
 
     @property
     def bytes(self) -> int:

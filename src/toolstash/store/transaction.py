@@ -65,8 +65,9 @@ class Transaction:
         self._add(Delete(positions), len(positions))
 
     async def __aenter__(self) -> Self:
-        await self._begin()
-        return self._open()
+        self._claim()
+        await self._look()
+        return self._entered()
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -78,8 +79,9 @@ class Transaction:
     def __enter__(self) -> Self:
         if in_event_loop():
             raise RuntimeError("an event loop is running in this thread: use `async with store.transaction(…)`")
-        run_blocking(self._begin)
-        return self._open()
+        self._claim()
+        run_blocking(self._look)
+        return self._entered()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
@@ -99,27 +101,24 @@ class Transaction:
         self._size += size
         self._changes.append(change)
 
-    async def _begin(self) -> None:
+    def _claim(self) -> None:
+        """Opens it for the running task or thread. A task that was started in a block may open another."""
         outer = _current.get()
         nests = outer is not None and outer._is_open and outer._owner is _owner()
         if self._is_open or nests:
             raise RuntimeError("a transaction is open already: end it before the next one, and use one per workspace")
-        self._is_open = True
+        self._is_open, self._owner, self._outer = True, _owner(), outer
+        self._changes, self._size = [], 0
+
+    async def _look(self) -> None:
         try:
-            await self._look()
+            self._at = await self._store.locate(self._workspace_id)
+            self._version = (await self._store.read(self._at, 0, 0)).meta.version
         except BaseException:
             self._is_open = False
             raise
 
-    async def _look(self) -> None:
-        self._at = await self._store.locate(self._workspace_id)
-        self._version = (await self._store.read(self._at, 0, 0)).meta.version
-        self._changes.clear()
-
-    def _open(self) -> Self:
-        """Makes this the transaction of the running task or thread. A task that was started in it may open another."""
-        self._size, self._owner = 0, _owner()
-        self._outer = _current.get()
+    def _entered(self) -> Self:
         _current.set(self)
         return self
 

@@ -9,7 +9,8 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 from toolstash.blocking import AsyncTool, in_event_loop
-from toolstash.contracts import DataShape
+from toolstash.contracts import DataShape, WorkspaceMeta
+from toolstash.query.questions import Question
 from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
 from toolstash.schema.resolve import function_behind
@@ -181,9 +182,17 @@ class ToolSet:
         """Runs a read of the store on a workspace that must be of this set's type and shape."""
         store = self._attached().store
         reading = await read(store, await store.locate(workspace_id))
-        check_type(reading.meta, self.workspace_type, "tool")
-        check_shape(reading.meta, shape or self.data_shape, self._tools_for(reading.meta.data_shape))
+        self._check(reading.meta, shape or self.data_shape)
         return reading
+
+    async def ask(self, workspace_id: str, question: Question[Any]) -> Reading:
+        """Asks a question of a list workspace that must be of this set's type: others are refused unread."""
+        store = self._attached().store
+        return await store.ask(await store.locate(workspace_id), question, lambda meta: self._check(meta, "list"))
+
+    def _check(self, meta: WorkspaceMeta, shape: DataShape | None) -> None:
+        check_type(meta, self.workspace_type, "tool")
+        check_shape(meta, shape, self._tools_for(meta.data_shape))
 
     def _tools_for(self, shape: DataShape) -> str:
         names = [name for name, entry in self.entries.items() if entry.data_shape in (None, shape)]

@@ -70,7 +70,7 @@ class _Filter:
         wanted = at_least("limit", limit, 0)
         compared = _compared(value, operator)
         question = Filter(_leaf(field, operator, compared), min(wanted, self._cap))
-        meta, found = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
+        meta, found = await self._toolset.ask(workspace_id, question)
         results, cut = hit_entries(self._toolset, found.hits)
         answer: dict[str, Any] = {
             "field": field[:SHOWN_CHARS],
@@ -98,7 +98,7 @@ class _Filter:
         """
         wanted = at_least("limit", limit, 0)
         question = Sort(field, descending, min(wanted, self._cap))
-        _, found = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
+        _, found = await self._toolset.ask(workspace_id, question)
         items, cut = hit_entries(self._toolset, found.hits)
         answer: dict[str, Any] = {
             "field": field[:SHOWN_CHARS],

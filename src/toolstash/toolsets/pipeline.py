@@ -91,7 +91,7 @@ class _Pipe:
         compiled = compile_pipeline(steps, options)
         _check_name(save_as)
         question = Pipe(compiled, 0 if save_as else self._max_items)
-        meta, piped = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
+        meta, piped = await self._toolset.ask(workspace_id, question)
         return self._answer(meta, piped) if save_as is None else await self._save(save_as, meta, piped)
 
     def _answer(self, meta: WorkspaceMeta, piped: Piped) -> dict[str, Any]:
@@ -156,7 +156,7 @@ class _Pipe:
         if isinstance(group_by, str) and group_by.lstrip().startswith("["):
             group_by = read_json_twice(group_by) or group_by
         question = Aggregate(grouping_of(group_by, metrics), self._max_items)
-        _, measured = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
+        _, measured = await self._toolset.ask(workspace_id, question)
         return self._measured(measured, group_by is not None)
 
     def _measured(self, measured: Measured, is_grouped: bool) -> dict[str, Any]:

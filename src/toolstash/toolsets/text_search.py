@@ -87,7 +87,7 @@ class _Search:
         question = Search(
             parse_query(query, case_sensitive=case_sensitive), allowed_fields(fields, self._fields), limit
         )
-        meta, found = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
+        meta, found = await self._toolset.ask(workspace_id, question)
         matches, cut = hit_entries(self._toolset, found.hits)
         answer: dict[str, Any] = {
             "query": query[:SHOWN_QUERY_CHARS],
@@ -123,7 +123,7 @@ class _Search:
         """
         wanted = at_least("max_values", max_values, 0)
         question = FieldValues(field, min(wanted, self._cap))
-        meta, found = await self._toolset.checked(lambda store, at: store.ask(at, question), workspace_id, "list")
+        meta, found = await self._toolset.ask(workspace_id, question)
         rows = [{"value": value, "count": count} for value, count in found.values]
         values, cut = fitting_rows(self._toolset, rows)
         answer: dict[str, Any] = {
