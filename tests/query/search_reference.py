@@ -98,6 +98,8 @@ def meaning(term: tuple[str, str]) -> tuple[str, tuple[str, ...]]:
 def times_in(term: tuple[str, str], text: str) -> int:
     kind, wanted = term
     folded = fold(text)
+    if kind == "pair":
+        return sum(folded.startswith(wanted, place) for place in range(len(folded)))
     if kind == "substring":
         return folded.count(wanted)
     if kind == "prefix":
@@ -121,18 +123,37 @@ def search(rows: list[Any], query: str, fields: list[str] | None = None) -> tupl
         if hit:
             kinds = {term[0] for term, times in zip(terms, counts, strict=True) if any(times)}
             first = "word" if "phrase" in kinds else "prefix" if "prefix" in kinds else "substring"
-            return scores(shown, counts, hit), first if rung == "word" else rung
+            return scores(shown, terms, counts, hit), first if rung == "word" else rung
     return {}, ""
 
 
-def scores(shown: list[Any], counts: list[list[int]], hit: list[int]) -> dict[int, float]:
+def words_of(term: tuple[str, str]) -> list[tuple[str, str]]:
+    """What a term is scored by: a phrase by its words, each two neighbours in a run of signs by the pair that they are."""
+    kind, text = term
+    if kind != "phrase":
+        return [term]
+    words: list[tuple[str, str]] = []
+    for run in re.findall(f"(?:{CJK.pattern})+|[^{CJK.pattern[1:]}+", text):
+        if CJK.match(run):
+            words += [("pair", run[place : place + 2]) for place in range(max(1, len(run) - 1))]
+        else:
+            words += [("phrase", token) for token in tokens(run)]
+    return words
+
+
+def scores(
+    shown: list[Any], terms: list[tuple[str, str]], found_times: list[list[int]], hit: list[int]
+) -> dict[int, float]:
     lengths = [len(json.dumps(value, ensure_ascii=False, separators=(",", ":"))) + 1 for value in shown]
     average = sum(lengths) / len(lengths)
     found = dict.fromkeys(hit, 0.0)
-    for times in counts:
-        held = sum(1 for count in times if count)
-        rarity = math.log(1 + (len(shown) - held + 0.5) / (held + 0.5))
-        for row in hit:
-            length = 1 - 0.75 + 0.75 * lengths[row] / average
-            found[row] += rarity * times[row] * 2.2 / (times[row] + 1.2 * length)
+    for term, term_times in zip(terms, found_times, strict=True):
+        for word in words_of(term):
+            times = [sum(times_in(word, text) for text in texts(value)) for value in shown]
+            held = sum(1 for count in times if count)
+            rarity = math.log(1 + (len(shown) - held + 0.5) / (held + 0.5))
+            for row in hit:
+                if term_times[row]:
+                    length = 1 - 0.5 + 0.5 * lengths[row] / average
+                    found[row] += rarity * times[row] * 2.2 / (times[row] + 1.2 * length)
     return found

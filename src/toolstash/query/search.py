@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import heapq
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -12,8 +12,8 @@ from toolstash.query.haystack import Haystack
 from toolstash.query.terms import Query, Rung, Term
 from toolstash.query.work import Work
 
-K1 = 1.2
-B = 0.75
+K1 = 1.2000000476837158  # 1.2 as the search module has it, in single precision
+B = 0.5
 
 
 @dataclass(frozen=True)
@@ -37,17 +37,21 @@ class Found:
 def search(haystack: Haystack, query: Query, work: Work, within: Collection[int] | None = None) -> Found:
     """Looks for any of the query's terms, rung by rung. `within` are the rows that count; None for all.
 
-    Rows are ranked by BM25 (Robertson and Zaragoza 2009, k1 = 1.2, b = 0.75), summed over the terms, with the
-    length of a row in characters and idf = ln(1 + (N - n + 0.5) / (n + 0.5)); equal scores keep the order of the rows.
+    Rows are ranked by BM25 (Robertson and Zaragoza 2009) with the constants of the search module of Redis, k1 = 1.2 and
+    b = 0.5, summed over the words of the terms that a row has. The length of a row is in characters, and
+    idf = ln(1 + (N - n + 0.5) / (n + 0.5)); equal scores keep the order of the rows.
     """
-    counted: dict[Term, Mapping[int, int]] = {}
+    counted = _Counts(haystack, work)
     for rung, terms in query.rungs:
         scores: dict[int, float] = {}
         answered: Rung = "substring"
         for term in terms:
-            if term not in counted:
-                counted[term] = haystack.count(term, work)
-            if _add_scores(haystack, counted[term], scores, within) and _ORDER[term.rung] < _ORDER[answered]:
+            rows: Collection[int] = counted[term].keys()
+            if within is not None:
+                rows = [row for row in rows if row in within]
+            for word in term.words or (term,):
+                _add_scores(haystack, counted[word], rows, scores)
+            if rows and _ORDER[term.rung] < _ORDER[answered]:
                 answered = term.rung
         if scores:
             return Found(scores, answered if rung == "word" else rung, terms)
@@ -58,17 +62,25 @@ def search(haystack: Haystack, query: Query, work: Work, within: Collection[int]
 _ORDER: dict[Rung, int] = {"word": 0, "prefix": 1, "substring": 2}
 
 
-def _add_scores(
-    haystack: Haystack, counts: Mapping[int, int], scores: dict[int, float], within: Collection[int] | None
-) -> bool:
-    """Adds one term's share to the scores; whether any of the rows that count has it."""
+class _Counts(dict[Term, Mapping[int, int]]):
+    """How often each term stands in which rows, counted when it is first asked for."""
+
+    def __init__(self, haystack: Haystack, work: Work) -> None:
+        super().__init__()
+        self._haystack = haystack
+        self._work = work
+
+    def __missing__(self, term: Term) -> Mapping[int, int]:
+        counts = self[term] = self._haystack.count(term, self._work)
+        return counts
+
+
+def _add_scores(haystack: Haystack, counts: Mapping[int, int], rows: Iterable[int], scores: dict[int, float]) -> None:
+    """Adds one word's share to the scores of some rows."""
     lengths, size = haystack.lengths, len(haystack)
     rarity = (K1 + 1) * math.log(1 + (size - len(counts) + 0.5) / (len(counts) + 0.5))
     per_char = K1 * B / max(1.0, sum(lengths) / max(1, size))
-    matched = False
-    for row, times in counts.items():
-        if within is None or row in within:
-            matched = True
-            score = rarity * times / (times + K1 * (1 - B) + per_char * lengths[row])
-            scores[row] = scores.get(row, 0.0) + score
-    return matched
+    for row in rows:
+        times = counts.get(row, 0)
+        score = rarity * times / (times + K1 * (1 - B) + per_char * lengths[row])
+        scores[row] = scores.get(row, 0.0) + score

@@ -6,11 +6,12 @@ A query is split at spaces; text in double quotes is one phrase. Nothing in it i
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 from toolstash.errors import InvalidArgumentError
+from toolstash.query.tokens import pairs_of, token_of
 from toolstash.query.words import CJK, LETTER, MARKED_LETTER, SEPARATOR, WITHOUT_SPACES, fold, shared_start, stem
 
 MOST_QUERY_CHARS = 1_000
@@ -40,6 +41,8 @@ class Term:
         rung: How it matches.
         proves: Whether a match in the JSON text of a row is one in its values: the text also holds commas, brackets,
             true, false and null, which are no values of the kind that is searched.
+        words: For a phrase, the terms of its words: a row that has the phrase is scored by them.
+        tokens: What a text index has in its place, one after the other; () where only a scan can find it.
     """
 
     needle: str
@@ -50,6 +53,8 @@ class Term:
     rung: Rung
     proves: bool
     stem: Callable[[str], str]
+    words: tuple[Term, ...] = ()
+    tokens: tuple[str, ...] = ()
 
     def spans(self, text: str) -> Iterator[tuple[int, int]]:
         """Where the term stands in a text, without overlaps."""
@@ -204,6 +209,8 @@ class _Terms:
     def _phrase(self, pieces: list[str]) -> Term:
         """Words one after the other with only signs between them; a single word is the shortest phrase."""
         are_cjk = [_CJK_RUN.match(piece) is not None for piece in pieces]
+        if are_cjk == [True] and len(pieces[0]) == 2:
+            return self._pair(pieces[0])
         stems = [None if is_cjk else self._stem(piece) for piece, is_cjk in zip(pieces, are_cjk, strict=True)]
         needle = pieces[0] if are_cjk[0] else self._start(pieces[0])
         rest: list[str] = []
@@ -214,6 +221,8 @@ class _Terms:
             rest.append(re.escape(piece) if are_cjk[place] else f"({self._follower(piece)})")
         is_plain = len(pieces) == 1 or not all(piece[0].isdigit() for piece in pieces)
         return Term(
+            words=self._words_of(pieces, are_cjk),
+            tokens=_tokens_of(pieces, stems),
             needle=needle,
             head=re.escape(needle) if are_cjk[0] else self._word(needle),
             rest="".join(rest),
@@ -223,6 +232,20 @@ class _Terms:
             proves=is_plain and not self._has_literal(pieces),
             stem=self._stem,
         )
+
+    def _words_of(self, pieces: list[str], are_cjk: list[bool]) -> tuple[Term, ...]:
+        """The single words of a phrase; () for a word, which is scored by itself."""
+        if are_cjk == [False]:
+            return ()
+        words: list[Term] = []
+        for piece, is_cjk in zip(pieces, are_cjk, strict=True):
+            words += [self._pair(pair) for pair in pairs_of(piece)] if is_cjk else [self._phrase([piece])]
+        return tuple(words)
+
+    def _pair(self, pair: str) -> Term:
+        """Two signs that follow each other. Of three that are the same, the middle one is in two pairs."""
+        head = f"{pair[0]}(?={pair[1]})" if len(pair) == 2 else pair
+        return Term(pair, head, "", None, (), "word", True, self._stem, tokens=(token_of(pair),))
 
     def _has_literal(self, pieces: list[str]) -> bool:
         literals = set(map(self._stem, _LITERALS))
@@ -251,3 +274,11 @@ class _Terms:
         proves = not _STRUCTURE.search(text) and not any(text in literal for literal in _LITERALS)
         needle = text if proves else max(_STRUCTURE.split(text), key=len)
         return Term(needle, re.escape(text), "", None, (), "substring", proves, self._stem)
+
+
+def _tokens_of(pieces: Sequence[str], stems: Sequence[str | None]) -> tuple[str, ...]:
+    """The tokens of words, or of one run of signs; () where the two are mixed."""
+    if len(pieces) == 1 and stems[0] is None:
+        return tuple(map(token_of, pairs_of(pieces[0])))
+    words = [word for word in stems if word is not None]
+    return tuple(map(token_of, words)) if len(words) == len(stems) else ()
