@@ -86,6 +86,10 @@ class Haystack:
         """The folded texts and numbers of a row."""
         return (self._fold(text) for text in texts_of(orjson.loads(self._documents[row])))
 
+    def texts(self) -> Iterator[str]:
+        """The folded text, in slices."""
+        return (part.text for part in self._slices)
+
     def _slice(self, first: int, end: int) -> _Slice:
         documents = self._documents[first:end]
         text = b"\n".join(documents).decode("utf-8", "surrogatepass")

@@ -9,7 +9,7 @@ from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError, PipelineError
 from toolstash.query.hints import first_hint
-from toolstash.query.steps import OPERATIONS, Options, State, Step, first_of_sorted
+from toolstash.query.steps import OPERATIONS, Options, Sorted, State, Step, first_of_sorted
 from toolstash.query.table import Table
 from toolstash.query.work import Work
 
@@ -137,9 +137,16 @@ def _joined(steps: Sequence[tuple[int, str, Step]]) -> list[tuple[int, str, Step
     """The steps, with a sort by one field and the limit behind it made one."""
     joined: list[tuple[int, str, Step]] = []
     for place, name, step in steps:
-        before = joined[-1][2].order if joined else None
-        if before is not None and name == "limit" and step.window is not None:
-            joined[-1] = (joined[-1][0], joined[-1][1], first_of_sorted(before, step.window))
+        sort = _plain_sort(joined[-1][2]) if joined else None
+        if sort is not None and name == "limit" and step.window is not None:
+            joined[-1] = (joined[-1][0], joined[-1][1], first_of_sorted(sort, step.window))
         else:
             joined.append((place, name, step))
     return joined
+
+
+def _plain_sort(step: Step) -> Sorted | None:
+    """The sort that a step is, if it is one by one field and takes all rows."""
+    if isinstance(step.asks, Sorted) and len(step.asks.orders) == 1 and step.takes is None:
+        return step.asks
+    return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, Literal, Protocol, TypeVar, cast
 
 from toolstash.contracts import Hit
@@ -16,7 +16,7 @@ from toolstash.query.pipeline import Pipeline
 from toolstash.query.snippet import snippet_of
 from toolstash.query.steps import State
 from toolstash.query.table import Table
-from toolstash.query.terms import Query, Rung
+from toolstash.query.terms import Query, Rung, Term
 from toolstash.query.values import as_json, equality_key
 from toolstash.query.work import Work
 
@@ -64,19 +64,23 @@ class Search:
         table.prepare(self.fields or ())
         found = table.search(self.query, self.fields, work)
         best = found.best(self.limit)
-        rows = table.rows_at(best)
-        shown = rows if self.fields is None else self._shown(table, best)
-        snippets = [snippet_of(value, found.terms, self.query.fold) for value in shown]
         hits = [
             Hit(position, row, round(found.scores[position], 4), snippet)
-            for position, row, snippet in zip(best, rows, snippets, strict=True)
+            for position, row, snippet in zip(
+                best, table.rows_at(best), self.snippets(table, best, found.terms), strict=True
+            )
         ]
         hint = None if found.scores else first_hint(table, self.fields or ())
         return Hits(len(found.scores), hits, hint, matched_by=found.matched_by)
 
-    def _shown(self, table: Table, positions: Sequence[int]) -> list[list[Any]]:
-        columns = [table.column(path) for path in self.fields or ()]
-        return [[column[position] for column in columns if column[position] is not MISSING] for position in positions]
+    def snippets(self, table: Table, positions: Sequence[int], terms: Sequence[Term]) -> list[str]:
+        """A stretch of each of these rows around a match."""
+        if self.fields is None:
+            shown: Sequence[Any] = table.rows_at(positions)
+        else:
+            columns = [table.column(path) for path in self.fields]
+            shown = [[column[at] for column in columns if column[at] is not MISSING] for at in positions]
+        return [snippet_of(value, terms, self.query.fold) for value in shown]
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,24 +173,29 @@ class Piped:
     """What a pipeline gave: the first rows of `total`, or a `count`.
 
     Attributes:
+        rows: The first rows, ready to be shown.
+        count: The result of a count; None where the result is rows.
         skipped: For each metric how many rows it passed over.
+        hint: Why there may be no rows.
+        state: All that there is; None where a server gave the first rows only.
     """
 
-    state: State
-    rows: list[Any] = field(default_factory=list[Any])
+    rows: list[Any]
+    total: int
+    count: int | None = None
+    skipped: Mapping[str, int] | None = None
+    hint: str | None = None
+    state: State | None = None
 
-    @property
-    def count(self) -> int | None:
-        """The result of a count; None where the result is rows."""
-        return self.state.count
-
-    @property
-    def total(self) -> int:
-        """How many rows there are."""
-        return len(self.state.positions)
+    @classmethod
+    def of(cls, state: State, limit: int) -> Piped:
+        """The end of a pipeline, with as many rows as are to be shown."""
+        rows = state.table.rows_at(state.positions[:limit])
+        return cls(rows, len(state.positions), state.count, state.skipped, state.hint, state)
 
     def all_rows(self) -> Iterator[Any]:
         """Every row, put together in slices."""
+        assert self.state is not None, "asked with wants_all"
         positions = self.state.positions
         for start in range(0, len(positions), ROWS_AT_ONCE):
             yield from self.state.table.rows_at(positions[start : start + ROWS_AT_ONCE])
@@ -194,10 +203,11 @@ class Piped:
 
 @dataclass(frozen=True, slots=True)
 class Pipe:
-    """What a pipeline gives, the first `limit` rows of it ready to be shown."""
+    """What a pipeline gives, the first `limit` rows of it ready to be shown; with `wants_all`, all can be read."""
 
     pipeline: Pipeline
     limit: int
+    wants_all: bool = False
 
     @property
     def window(self) -> tuple[int, int] | None:
@@ -208,7 +218,7 @@ class Pipe:
             state = self.pipeline.run(table, work)
         else:
             state = self.pipeline.after_window().run(table, work, is_whole=False)
-        return Piped(state, state.table.rows_at(state.positions[: self.limit]))
+        return Piped.of(state, self.limit)
 
 
 @dataclass(frozen=True, slots=True)

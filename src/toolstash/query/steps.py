@@ -10,13 +10,13 @@ from functools import partial
 from typing import Any, cast
 
 from toolstash.errors import InvalidArgumentError
-from toolstash.query.conditions import compile_condition, type_hint
+from toolstash.query.conditions import Condition, compile_condition, type_hint
 from toolstash.query.grouping import Grouping, compile_grouping
 from toolstash.query.order import first_positions, sort_positions
 from toolstash.query.parameters import allowed_fields, known_keys, list_of_fields, one_field, whole_number
 from toolstash.query.search import search
 from toolstash.query.table import ExcludedTable, RowsTable, SelectedTable, Table, name_of
-from toolstash.query.terms import parse_query
+from toolstash.query.terms import Query, parse_query
 from toolstash.query.values import equality_key
 from toolstash.query.work import CHARS_A_UNIT, Work
 
@@ -62,25 +62,42 @@ class State:
 
 
 @dataclass(frozen=True, slots=True)
+class Searched:
+    """The words of a search step, and the fields that they are looked for in (None: all)."""
+
+    query: Query
+    fields: Sequence[str] | None
+
+
+@dataclass(frozen=True, slots=True)
+class Sorted:
+    """The fields of a sort step, the first first, and whether each descends."""
+
+    orders: Sequence[tuple[str, bool]]
+
+
+@dataclass(frozen=True, slots=True)
 class Step:
     """One operation, ready to run.
 
     Attributes:
+        asks: What it asks for, where a server may be able to do it in Python's place.
         paths: The columns that it reads.
         window: For a step that takes a stretch of the rows: its first row and the one after its last (None: no end).
         makes_rows: Whether the rows after it are others than those before.
-        order: For a sort by one field: that field, and whether it descends.
         selects: Fields that it only takes along; their columns are not worth making.
         cost: What it does to each row, in comparisons.
+        takes: For a sort and the limit behind it in one: the limit.
     """
 
     run: Callable[[State], State]
     paths: tuple[str, ...] = ()
     window: tuple[int, int | None] | None = None
     makes_rows: bool = False
-    order: tuple[str, bool] | None = None
     selects: tuple[str, ...] = ()
     cost: int = 1
+    asks: Condition | Searched | Sorted | Grouping | None = None
+    takes: int | None = None
 
     @property
     def named(self) -> tuple[str, ...]:
@@ -102,7 +119,7 @@ def filter_step(params: Any, options: Options) -> Step:
         hint = None if positions or not state.positions else type_hint(condition, column, state.positions)
         return replace(state, positions=positions, hint=hint or state.hint)
 
-    return Step(run, paths, cost=max(1, len(paths)))
+    return Step(run, paths, cost=max(1, len(paths)), asks=condition)
 
 
 def search_step(params: Any, options: Options) -> Step:
@@ -127,7 +144,7 @@ def search_step(params: Any, options: Options) -> Step:
             found = search(haystack, query, state.work, set(state.positions))
         return state.at(found.ranked)
 
-    return Step(run, tuple(fields or ()))
+    return Step(run, tuple(fields or ()), asks=Searched(query, fields))
 
 
 def sort_step(params: Any, _: Options) -> Step:
@@ -146,8 +163,7 @@ def sort_step(params: Any, _: Options) -> Step:
             positions = sort_positions(state.table.column(path), positions, descending=descending)
         return state.at(positions)
 
-    order = orders[0] if len(orders) == 1 else None
-    return Step(run, tuple(path for path, _ in orders), order=order, cost=3 * len(orders))
+    return Step(run, tuple(path for path, _ in orders), cost=3 * len(orders), asks=Sorted(orders))
 
 
 def _order(entry: Any) -> tuple[str, bool]:
@@ -160,16 +176,16 @@ def _order(entry: Any) -> tuple[str, bool]:
     return one_field("sort", given.get("field")), order.lower() == "desc"
 
 
-def first_of_sorted(order: tuple[str, bool], window: tuple[int, int | None]) -> Step:
-    """A sort and the limit behind it in one, which need not put all rows in order."""
-    path, descending = order
+def first_of_sorted(sort: Sorted, window: tuple[int, int | None]) -> Step:
+    """A sort by one field and the limit behind it in one, which need not put all rows in order."""
+    ((path, descending),) = sort.orders
     count = cast(int, window[1])
 
     def run(state: State) -> State:
         column = state.table.column(path)
         return state.at(first_positions(column, state.positions, count, descending=descending))
 
-    return Step(run, (path,))
+    return Step(run, (path,), asks=sort, takes=count)
 
 
 def select_step(params: Any, _: Options) -> Step:
@@ -266,7 +282,7 @@ def grouping_step(grouping: Grouping) -> Step:
             merged[name] = merged.get(name, 0) + count
         return replace(state.of(RowsTable(rows)), skipped=merged)
 
-    return Step(run, grouping.paths, makes_rows=True, cost=2 + len(grouping.metrics))
+    return Step(run, grouping.paths, makes_rows=True, cost=2 + len(grouping.metrics), asks=grouping)
 
 
 def count_step(params: Any, _: Options) -> Step:

@@ -74,5 +74,5 @@ def _stemmed(word: str) -> str:
 
 
 def has_marked_ascii(text: str) -> bool:
-    """Whether a mark of an Indian script, say, touches a letter from a to z: what is a word there depends on the query."""
+    """Whether a mark touches a letter from a to z: which words are there then depends on the query."""
     return not text.isascii() and _MARKED_ASCII.search(text) is not None

@@ -90,13 +90,13 @@ class _Pipe:
         options = Options(self._allow_regex, self._toolset.searched_fields)
         compiled = compile_pipeline(steps, options)
         _check_name(save_as)
-        question = Pipe(compiled, 0 if save_as else self._max_items)
+        question = Pipe(compiled, 0, wants_all=True) if save_as else Pipe(compiled, self._max_items)
         meta, piped = await self._toolset.ask(workspace_id, question)
         return self._answer(meta, piped) if save_as is None else await self._save(save_as, meta, piped)
 
     def _answer(self, meta: WorkspaceMeta, piped: Piped) -> dict[str, Any]:
         if piped.count is not None:
-            return {"count": piped.count} | _notes(piped.state.skipped, piped.state.hint)
+            return {"count": piped.count} | _notes(piped.skipped, piped.hint)
         items, cut = fitting_rows(self._toolset, piped.rows)
         answer: dict[str, Any] = {
             "items": items,
@@ -112,9 +112,9 @@ class _Pipe:
             )
         elif cut:
             answer["suggested_action"] = "Long fields are cut: select fewer fields or fewer rows."
-        elif not piped.total and meta.item_count and not piped.state.hint:
+        elif not piped.total and meta.item_count and not piped.hint:
             answer["suggested_action"] = f"No row is left of {meta.item_count:,} after these steps."
-        return answer | _notes(piped.state.skipped, piped.state.hint, answer)
+        return answer | _notes(piped.skipped, piped.hint, answer)
 
     async def _save(self, name: str, meta: WorkspaceMeta, piped: Piped) -> dict[str, Any]:
         if piped.count is not None:
@@ -135,7 +135,7 @@ class _Pipe:
         tools = self._ctx.toolsets_for_type(meta.workspace_type) or [self._toolset]
         payload = Payload(piped.all_rows())
         ref = await self._ctx.storing.put(draft, payload, tools, rule, status=SAVED_STATUS)
-        return ref.to_dict() | _notes(piped.state.skipped, piped.state.hint)
+        return ref.to_dict() | _notes(piped.skipped, piped.hint)
 
     async def aggregate(
         self,

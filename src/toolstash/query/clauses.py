@@ -1,0 +1,113 @@
+"""Conditions and words as clauses of a RediSearch query (dialect 2), where the index answers them exactly.
+
+Nothing that comes from outside gets into a clause as it is: values become digests or numbers, words become tokens.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, cast
+
+from toolstash.query.columns import Column, is_double, tag_of
+from toolstash.query.conditions import AllOf, AnyOf, Condition, Leaf
+from toolstash.query.index import IndexShape
+from toolstash.query.terms import Query, Term
+from toolstash.query.values import is_number, spellings
+
+MOST_LISTED = 500
+
+_RANGES = {"$gt": "[({} +inf]", "$gte": "[{} +inf]", "$lt": "[-inf ({}]", "$lte": "[-inf {}]"}
+
+
+class NotIndexedError(Exception):
+    """The index cannot answer this exactly: Python has to."""
+
+
+def words_clause(query: Query) -> str:
+    """The rows that have any of the words.
+
+    Raises:
+        NotIndexedError: Only a scan can find some of them.
+    """
+    rung, terms = query.rungs[0]
+    if query.case_sensitive or rung != "word":
+        raise NotIndexedError
+    return f"@t:({'|'.join(map(_term, terms))})"
+
+
+def _term(term: Term) -> str:
+    if not term.tokens:
+        raise NotIndexedError
+    return term.tokens[0] if len(term.tokens) == 1 else f'"{" ".join(term.tokens)}"'
+
+
+def condition_clause(condition: Condition, shape: IndexShape) -> str:
+    """The rows for which the condition holds.
+
+    Raises:
+        NotIndexedError: Some comparison is not indexed.
+    """
+    if isinstance(condition, Leaf):
+        return _leaf(condition, shape)
+    if isinstance(condition, AllOf):
+        if not condition.parts:
+            raise NotIndexedError
+        return f"({' '.join(condition_clause(part, shape) for part in condition.parts)})"
+    assert isinstance(condition, AnyOf)
+    any_of = _any([condition_clause(part, shape) for part in condition.parts])
+    return f"(-{any_of})" if condition.negated else any_of
+
+
+def _any(clauses: Sequence[str]) -> str:
+    return f"({' | '.join(clauses)})"
+
+
+def _leaf(leaf: Leaf, shape: IndexShape) -> str:
+    column = shape.columns.get(leaf.path)
+    if column is None:
+        raise NotIndexedError
+    if leaf.operator in _RANGES:
+        return _range(leaf, column)
+    if leaf.operator == "$contains":
+        return _contains(leaf.value, column)
+    negated = leaf.operator in ("$ne", "$nin")
+    if leaf.operator in ("$eq", "$ne"):
+        clause = _equal(leaf.value, column)
+    elif leaf.operator in ("$in", "$nin") and 0 < len(leaf.value) <= MOST_LISTED:
+        clause = _any([_equal(value, column) for value in cast(list[Any], leaf.value)])
+    else:
+        raise NotIndexedError
+    return f"(-{clause})" if negated else clause
+
+
+def _range(leaf: Leaf, column: Column) -> str:
+    if not column.is_numeric or not is_number(leaf.value):
+        raise NotIndexedError
+    return f"(@v{column.place}:{_RANGES[leaf.operator].format(_number(leaf.value))})"
+
+
+def _number(number: int | float) -> str:
+    if not is_double(number):
+        raise NotIndexedError
+    return repr(number)
+
+
+def _equal(value: Any, column: Column) -> str:
+    return _any([_equal_form(form, column) for form in spellings(value)])
+
+
+def _equal_form(value: Any, column: Column) -> str:
+    if column.is_numeric and is_number(value):
+        number = _number(value)
+        return f"@v{column.place}:[{number} {number}]"
+    tag = tag_of(column, value)
+    if tag is None:
+        raise NotIndexedError
+    return f"@g:{{{tag}}}"
+
+
+def _contains(value: Any, column: Column) -> str:
+    """Of a list, one of its elements. A tag does not tell an element from a value that stands alone."""
+    if value is None or isinstance(value, (list, dict)) or not column.kinds <= {"list", "null", "missing"}:
+        raise NotIndexedError
+    return _equal(value, column)
