@@ -1,4 +1,4 @@
-"""Real servers for the tests, from wheels: Valkey 9.1, Redis 8.2 with RediSearch, Redis 6.2."""
+"""Real servers for the tests, from wheels: Valkey 9.1, Redis 8.2 with RediSearch, Redis 6.2, a cluster of Redis 8.2."""
 
 from __future__ import annotations
 
@@ -16,16 +16,21 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import Any
 
 import pytest
+import redis
+from redis.crc import key_slot
 
 from tests.wait import until_sync
 from toolstash.wire import keeper
 from toolstash.wire.embedded import find_server_binary
 
 NAMES = ("valkey", "redis-8.2", "redis-6.2")
+SLOTS = 16_384
 
 _running: dict[str, RealServer] = {}
+_clusters: list[RealCluster] = []
 
 
 class RealServer:
@@ -85,6 +90,90 @@ class RealServer:
             self._process.wait(10)
             self._process = None
             shutil.rmtree(self._folder, ignore_errors=True)
+
+
+class RealCluster:
+    """Three primaries with a third of the slots each. `nodes` are in the order of their slots."""
+
+    def __init__(self, *options: str) -> None:
+        self._options = ("--cluster-enabled", "yes", "--cluster-node-timeout", "2000", *options)
+        buses = [_free_port() for _ in range(3)]
+        self.nodes = [start_server("redis-8.2", *self._options, "--cluster-port", str(bus)) for bus in buses]
+        self.url = "redis+cluster://" + ",".join(f"127.0.0.1:{node.port}" for node in self.nodes)
+        bounds = [SLOTS * third // 3 for third in range(4)]
+        for node, bus, first, end in zip(self.nodes, buses, bounds, bounds[1:], strict=False):
+            self.command(node, "CLUSTER", "ADDSLOTSRANGE", first, end - 1)
+            self.command(self.nodes[0], "CLUSTER", "MEET", "127.0.0.1", node.port, bus)
+        until_sync(self.is_ok, what="the cluster is whole")
+
+    def command(self, node: RealServer, *words: Any) -> Any:
+        """Runs a command on one node and returns its raw reply."""
+        with redis.Redis(port=node.port) as client:
+            client.response_callbacks.clear()
+            return client.execute_command(*words)
+
+    def is_ok(self) -> bool:
+        """Whether every node sees all slots served by the three of them."""
+        infos = [self.command(node, "CLUSTER", "INFO") for node in self.nodes]
+        return all(b"cluster_state:ok" in info and b"cluster_known_nodes:3" in info for info in infos)
+
+    def id_of(self, node: RealServer) -> str:
+        """The name that the cluster knows a node by."""
+        return self.command(node, "CLUSTER", "MYID").decode()
+
+    def owner(self, key: str) -> RealServer:
+        """The node that holds a key now."""
+        slot = key_slot(key.encode())
+        ranges = self.command(self.nodes[0], "CLUSTER", "SLOTS")
+        port = next(primary[1] for first, last, primary, *_ in ranges if first <= slot <= last)
+        return next(node for node in self.nodes if node.port == port)
+
+    def add_replica(self, of: RealServer) -> RealServer:
+        """A fourth node that has all that another one has and may take its place."""
+        bus = _free_port()
+        replica = start_server("redis-8.2", *self._options, "--cluster-port", str(bus))
+        self.command(of, "CLUSTER", "MEET", "127.0.0.1", replica.port, bus)
+        until_sync(lambda: b"known_nodes:4" in self.command(replica, "CLUSTER", "INFO"), what="the replica is known")
+        self.command(replica, "CLUSTER", "REPLICATE", self.id_of(of))
+        until_sync(lambda: self.follows(replica), what="the replica has everything")
+        self.nodes.append(replica)
+        return replica
+
+    def follows(self, node: RealServer) -> bool:
+        """Whether a node is a replica and has what its primary has."""
+        return b"master_link_status:up" in self.command(node, "INFO", "replication")
+
+    def begin_to_move(self, key: str, target: RealServer) -> None:
+        """Lets a key's slot be under way to another node; its keys are still where they were."""
+        slot, source = key_slot(key.encode()), self.owner(key)
+        self.command(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
+        self.command(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(target))
+
+    def move_keys(self, key: str, target: RealServer, *, but: str = "-") -> int:
+        """Moves what lies in a key's slot, except keys that hold `but`; returns how many."""
+        slot, source = key_slot(key.encode()), self.owner(key)
+        found = self.command(source, "CLUSTER", "GETKEYSINSLOT", slot, 1_000)
+        moving = [one for one in found if but.encode() not in one]
+        if moving:
+            self.command(source, "MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *moving)
+        return len(moving)
+
+    def end_move(self, key: str, target: RealServer) -> None:
+        """Gives a key's slot to another node."""
+        for node in sorted(self.nodes, key=lambda node: node is not target):
+            self.command(node, "CLUSTER", "SETSLOT", key_slot(key.encode()), "NODE", self.id_of(target))
+
+    def stop(self) -> None:
+        """Ends all nodes."""
+        for node in self.nodes:
+            node.stop()
+
+
+def shared_cluster() -> RealCluster:
+    """The cluster for this whole test run (of one worker)."""
+    if not _clusters:
+        _clusters.append(RealCluster())
+    return _clusters[0]
 
 
 def shared_server(name: str) -> RealServer:

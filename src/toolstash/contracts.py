@@ -18,6 +18,9 @@ from typing import Any, Literal
 
 DataShape = Literal["list", "dict", "scalar"]
 
+IndexMode = Literal["eager", "lazy", "never"]
+"""When a list gets a search index, on servers that can: as soon as it is stored, when it is asked, or not at all."""
+
 SHARED_SPACE = "shared"
 """The space of workspaces that belong to no session."""
 
@@ -66,7 +69,7 @@ class WorkspaceMeta:
     `item_count` is rows for a list, top-level keys for a dict, 1 for a scalar. `chars` is the length in
     code points of the text, or of the rows as JSON. `version` changes with every write and never returns.
     `non_finite` is how many NaN and infinite numbers were stored as null. `limits` bound every later write, by any
-    worker.
+    worker. `index` says when a list gets a search index.
     """
 
     workspace_id: str
@@ -79,6 +82,7 @@ class WorkspaceMeta:
     session_id: str | None = None
     lineage: tuple[str, ...] = ()
     limits: Limits = Limits()
+    index: IndexMode = "lazy"
     item_count: int = 0
     chars: int = 0
     non_finite: int = 0

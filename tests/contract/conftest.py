@@ -8,10 +8,10 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from tests.servers import NAMES, shared_server
+from tests.servers import NAMES, shared_cluster, shared_server
 from toolstash import BaseStore, MemoryStore, RedisStore
 
-BACK_ENDS = ("memory", "embedded", "fakeredis", *NAMES)
+BACK_ENDS = ("memory", "embedded", "fakeredis", *NAMES, "cluster")
 
 
 def make_store(name: str) -> BaseStore:
@@ -25,6 +25,8 @@ def make_store(name: str) -> BaseStore:
         import fakeredis
 
         return RedisStore(fakeredis.FakeAsyncRedis(), prefix=prefix)
+    if name == "cluster":
+        return RedisStore(shared_cluster().url, prefix=prefix)
     return RedisStore(shared_server(name).url, prefix=prefix)
 
 

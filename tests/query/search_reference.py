@@ -128,7 +128,7 @@ def search(rows: list[Any], query: str, fields: list[str] | None = None) -> tupl
 
 
 def words_of(term: tuple[str, str]) -> list[tuple[str, str]]:
-    """What a term is scored by: a phrase by its words, each two neighbours in a run of signs by the pair that they are."""
+    """What a term is scored by: a phrase by its words, a run of signs by its pairs of neighbours."""
     kind, text = term
     if kind != "phrase":
         return [term]

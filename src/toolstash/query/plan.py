@@ -18,6 +18,11 @@ from toolstash.query.table import RowsTable
 from toolstash.query.work import Work
 
 
+def can_plan(question: Question[Any]) -> bool:
+    """Whether an index could answer questions of this kind; it takes all rows to do so."""
+    return type(question) in _PLANS and question.window is None
+
+
 def plan(question: Question[Any], shape: IndexShape) -> Plan | None:
     """The question in the words of an index of that shape; None where Python has to answer."""
     build = _PLANS.get(type(question))

@@ -166,6 +166,22 @@ class BaseStore(StorePrimitives):
         finally:
             work.stop()
 
+    async def build_index(self, workspace_id: str, fields: Sequence[str] | None = None) -> bool:
+        """Builds a search index of a list now, for searches in these fields (None: all texts) and for other questions.
+
+        False where there will be none: the server has no search module, another worker builds it, the workspace
+        changed meanwhile, or 200 indexes are there already.
+
+        Raises:
+            WorkspaceNotFoundError, WorkspaceShapeMismatchError: There is no such list.
+            StoreUnavailableError: The server does not answer, or refuses a command.
+        """
+        require_list((await self.read(await self.locate(workspace_id), 0, 0)).meta)
+        return False
+
+    def build_index_later(self, at: Address, version: str, fields: Sequence[str] | None) -> None:
+        """The same in the background, for stores that have indexes."""
+
     def after_question(self) -> None:
         """Called in the thread that answered a question, for stores that must not remember too much."""
 

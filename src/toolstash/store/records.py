@@ -127,6 +127,7 @@ class Record:
             session_id=info["session"],
             lineage=tuple(info["lineage"]),
             limits=self.limits,
+            index=info.get("index", "lazy"),
             item_count=self.count,
             chars=self.chars,
             non_finite=self.non_finite,
@@ -183,6 +184,7 @@ def commit_of(
                     "ttl": meta.ttl,
                     "session": meta.session_id,
                     "lineage": list(meta.lineage),
+                    "index": meta.index,
                 }
             ),
         },

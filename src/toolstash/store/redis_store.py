@@ -14,12 +14,15 @@ import anyio
 
 from toolstash.contracts import SHARED_SPACE, Address, Limits, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError, VersionConflictError
+from toolstash.query.index import TextView
+from toolstash.query.questions import Question
 from toolstash.settings import Settings
 from toolstash.store import records, refusals
 from toolstash.store.base import BaseStore, Check
 from toolstash.store.changes import Batch, Change, Edits, edits_of, edits_of_one, merged
 from toolstash.store.codec import Tally, encode, encode_many, pack, unpack
 from toolstash.store.cpu import on_cpu
+from toolstash.store.index_life import IndexLife
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import Quota, Reading, Replaced, ReplaceRule
 from toolstash.store.records import Record
@@ -78,6 +81,7 @@ class RedisStore(BaseStore):
         self._connections = Connections(source, settings)
         self._reader = RedisReader(self._connections, self._keys, self.missing)
         self._snapshots = Snapshots()
+        self._indexes = IndexLife(self._connections, self._keys, self.read_table)
         self._spaces: dict[str, str] = {}
         self._made_in = os.getpid()
         if source.is_private:
@@ -120,7 +124,9 @@ class RedisStore(BaseStore):
             raise _refused(words, meta, quota)
         created = int(words[1]) / 1e6
         stored = records.stored_meta(meta, payload, f"{generation}.0", created)
-        return Replaced(stored, [layout.decode_id(part.decode()) for part in words[2:] if part])
+        dropped = [layout.decode_id(part.decode()) for part in words[2:] if part]
+        self._indexes.replaced([at, *(Address(at.space, workspace_id) for workspace_id in dropped)])
+        return Replaced(stored, dropped)
 
     async def _put_chunks(
         self, keys: WorkspaceKeys, payload: Payload, limits: Limits, generation: str
@@ -233,6 +239,7 @@ class RedisStore(BaseStore):
         self._snapshots.forget(at)
         call = scripts.drop(self._keys.workspace(at), scripts.new_operation())
         existed, left = (await self._connections.run(call)).split()
+        self._indexes.replaced([at])
         if left == b"0":
             await self._let_go(at.space)
         return existed == b"1"
@@ -255,8 +262,23 @@ class RedisStore(BaseStore):
         self._reader.touch_later(at)
         return record.meta(at), snapshot
 
+    async def ask(self, at: Address, question: Question[Any], check: Check = refusals.require_list) -> Reading:
+        reading = await self._indexes.answer(at, question, check)
+        if reading is not None:
+            self._reader.touch_later(at)
+            return reading
+        reading = await super().ask(at, question, check)
+        self._indexes.python_answered(at, reading.meta, question)
+        return reading
+
     def after_question(self) -> None:
         self._snapshots.trim()
+
+    async def build_index(self, workspace_id: str, fields: Sequence[str] | None = None) -> bool:
+        return await self._indexes.build(await self.locate(workspace_id), TextView.of(fields))
+
+    def build_index_later(self, at: Address, version: str, fields: Sequence[str] | None) -> None:
+        self._indexes.build_later(at, version, TextView.of(fields))
 
     async def iter_items(self, workspace_id: str) -> AsyncGenerator[Any]:
         """The rows of a list as they are now, one by one, read in chunks; rows appended meanwhile are left out.
@@ -318,6 +340,7 @@ class RedisStore(BaseStore):
                 swept += [layout.decode_id(part.decode()) for part in parts]
             if left == 0:
                 await self._let_go(space)
+        await self._indexes.sweep()
         return swept
 
     async def _let_go(self, space: str) -> None:
@@ -341,6 +364,7 @@ class RedisStore(BaseStore):
 
         A private embedded store's data goes with it, unless this is a fork: the parent may still want it.
         """
+        await self._indexes.settle()
         await self._reader.settle()
         self._snapshots.clear()
         if self.is_private and self._connections.is_open and os.getpid() == self._made_in:

@@ -1,4 +1,4 @@
-"""The one owner of connections to Redis.
+"""The one owner of connections to Redis: of one server (`server.py`) or of a cluster (`cluster.py`).
 
 A pool belongs to one process and one event loop: a fork, a second `asyncio.run` or a test client per request get
 their own. Waiting for a free connection is bounded, and so is every command. redis-py's own retry is off, because
@@ -12,32 +12,33 @@ import itertools
 import os
 import threading
 import time
-import warnings
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from typing import Any, TypeVar, cast
 
 import anyio
 import anyio.to_thread
 from redis import exceptions as redis_errors
-from redis.asyncio import ConnectionPool, Redis
 from redis.asyncio.retry import Retry
-from redis.backoff import ExponentialWithJitterBackoff, NoBackoff
+from redis.backoff import ExponentialWithJitterBackoff
 
 from toolstash.blocking import door_loop
 from toolstash.errors import StoreUnavailableError
 from toolstash.settings import Settings
 from toolstash.wire import embedded, faults
+from toolstash.wire.cluster import Cluster
 from toolstash.wire.scripts import ScriptCall
+from toolstash.wire.server import Command, Server
 from toolstash.wire.source import Source
 
 T = TypeVar("T")
+Client = Server | Cluster
 
 _MANY_RETRIES = 1_000  # the deadline ends them
 _inherited: list[_LoopPool] = []  # pools of a parent process: kept, so that nothing closes the parent's sockets
 
 
 class Connections:
-    """Runs scripts and commands on one server.
+    """Runs scripts and commands on one server or one cluster.
 
     Args:
         source: Where to connect to.
@@ -52,21 +53,42 @@ class Connections:
         self._lock = threading.Lock()
 
     async def run(self, call: ScriptCall) -> Any:
-        """Runs one script in one round trip (two when the server does not know it yet)."""
+        """Runs one script, whose keys lie in one slot, in one round trip (two when the server does not know it yet)."""
         return await self._bounded(lambda client: _evaluate(client, call))
 
     async def run_all(self, calls: Sequence[ScriptCall]) -> list[Any]:
-        """Runs scripts in order in one round trip, each for itself (not a transaction)."""
+        """Runs scripts in order in one round trip, each for itself (not a transaction).
+
+        On a cluster it is one trip for each run of neighbours in one slot; the next begins when the last is done.
+        """
         return await self._bounded(lambda client: _evaluate_all(client, calls))
 
-    async def together(self, commands: Iterable[tuple[Any, ...]]) -> list[Any]:
-        """Runs reading commands as one transaction (MULTI), in one round trip."""
+    async def together(self, commands: Iterable[Command]) -> list[Any]:
+        """Runs reading commands on keys of one slot as one transaction (MULTI), in one round trip."""
         listed = list(commands)
         return await self._bounded(lambda client: _transaction(client, listed))
 
     async def command(self, *words: Any) -> Any:
-        """Runs one plain command that is safe to repeat."""
+        """Runs one plain command that is safe to repeat; its first argument is its key."""
         return await self._bounded(lambda client: _execute(client, *words))
+
+    async def pipelined(self, key: str, commands: Sequence[Command], *, seconds: float) -> list[Any]:
+        """Runs commands in order in one trip to the node that holds `key`, once: what a node has taken is not repeated.
+
+        Replies are raw (bytes, integers, lists). A refused command has a `CommandRefused` in its place; the others
+        are done.
+
+        Raises:
+            StoreUnavailableError: No answer within `seconds` (or the store's time limit of a command, if that is less),
+                or the way to the server broke. The connection is dropped; what was sent may have been done.
+        """
+        started = time.monotonic()
+        try:
+            with anyio.fail_after(seconds):
+                replies = await self._once(await self._pool(), lambda client: client.trip(key, commands))
+        except Exception as error:
+            raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
+        return [faults.as_value(reply) for reply in replies]
 
     @property
     def is_open(self) -> bool:
@@ -84,36 +106,34 @@ class Connections:
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), door))
         self._drop_ended()
 
-    async def _bounded(self, work: Callable[[Redis], Awaitable[T]]) -> T:
+    async def _bounded(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Takes a connection, does the work, and repeats it on passing faults until the time is over."""
         pool = await self._pool()
         started = time.monotonic()
-        deadline = started + self._settings.command_timeout_seconds
+        try:
+            return await self._once(pool, work)
+        except Exception as error:
+            if not faults.is_passing(error):
+                raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
+        return await self._again(pool, work, started)
+
+    async def _once(self, pool: _LoopPool, work: Callable[[Client], Awaitable[T]]) -> T:
         token = object()
         await pool.take(token, self._settings)
         try:
             return await _not_outliving_a_cancel(work(pool.client))
-        except Exception as error:
-            if not faults.is_passing(error):
-                raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
         finally:
             pool.limiter.release_on_behalf_of(token)
-        return await self._again(pool, work, started, deadline)
 
-    async def _again(
-        self, pool: _LoopPool, work: Callable[[Redis], Awaitable[T]], started: float, deadline: float
-    ) -> T:
+    async def _again(self, pool: _LoopPool, work: Callable[[Client], Awaitable[T]], started: float) -> T:
+        deadline = started + self._settings.command_timeout_seconds
+
         async def attempt() -> T:
             await self._revive(pool)
-            token = object()
-            await pool.take(token, self._settings)
-            try:
-                return await _not_outliving_a_cancel(work(pool.client))
-            finally:
-                pool.limiter.release_on_behalf_of(token)
+            return await self._once(pool, work)
 
         async def forget_connections(_: Exception) -> None:
-            await pool.client.connection_pool.disconnect(inuse_connections=False)
+            await pool.client.forget_idle()
 
         backoff = ExponentialWithJitterBackoff(cap=0.5, base=0.02)
         retry = Retry(backoff, _MANY_RETRIES, cast(tuple[type[redis_errors.RedisError]], faults.PASSING))
@@ -127,7 +147,7 @@ class Connections:
             raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
 
     async def _revive(self, pool: _LoopPool) -> None:
-        if self.source.embedded_directory is not None:
+        if self.source.embedded_directory is not None and isinstance(pool.client, Server):
             pool.client.connection_pool.connection_kwargs["path"] = await self._embedded_socket()
 
     async def _pool(self) -> _LoopPool:
@@ -167,18 +187,9 @@ class _LoopPool:
 
     def __init__(self, source: Source, arguments: dict[str, Any], settings: Settings) -> None:
         self.pid = os.getpid()
-        pool = ConnectionPool(
-            connection_class=source.connection_class,
-            max_connections=settings.max_connections * 2,
-            protocol=2,
-            decode_responses=False,
-            retry=Retry(NoBackoff(), 0),
-            socket_timeout=settings.command_timeout_seconds,
-            socket_connect_timeout=settings.command_timeout_seconds,
-            driver_info=None,
-            **arguments,
+        self.client: Client = (
+            Cluster(source, settings) if source.nodes else Server(source.connection_class, arguments, settings)
         )
-        self.client: Redis = Redis(connection_pool=pool)
         self.limiter = anyio.CapacityLimiter(settings.max_connections)
         self._guard: AsyncGenerator[None, None] | None = None
 
@@ -212,7 +223,7 @@ class _LoopPool:
         try:
             yield
         finally:
-            await self.client.connection_pool.disconnect()
+            await self.client.close()
 
     async def close(self) -> None:
         if self._guard is not None:
@@ -220,16 +231,7 @@ class _LoopPool:
 
     def abandon(self) -> None:
         """Closes sockets whose loop ended without shutting down; nothing can be awaited on it any more."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ResourceWarning)
-            pool: Any = self.client.connection_pool
-            for connection in itertools.chain(pool._available_connections, pool._in_use_connections):
-                writer = getattr(connection, "_writer", None)
-                if writer is not None:
-                    writer.transport._sock.close()
-                    writer.transport._sock = None
-                    connection._writer = connection._reader = None
-                    del writer
+        self.client.abandon()
 
 
 async def _not_outliving_a_cancel(work: Awaitable[T]) -> T:
@@ -246,34 +248,48 @@ async def _not_outliving_a_cancel(work: Awaitable[T]) -> T:
     return result
 
 
-async def _execute(client: Redis, *words: Any) -> Any:
-    return await cast(Any, client).execute_command(*words)
+async def _execute(client: Client, *words: Any) -> Any:
+    (reply,) = await client.trip(words[1] if len(words) > 1 else "", [words])
+    return _without_errors([reply])[0]
 
 
-async def _evaluate(client: Redis, call: ScriptCall) -> Any:
-    try:
-        return await _execute(client, "EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
-    except redis_errors.NoScriptError:
-        return await _execute(client, "EVAL", call.script.body, len(call.keys), *call.keys, *call.args)
+async def _evaluate(client: Client, call: ScriptCall) -> Any:
+    (reply,) = await client.trip(call.keys[0], [_by_digest(call)])
+    if isinstance(reply, redis_errors.NoScriptError):
+        words = ("EVAL", call.script.body, len(call.keys), *call.keys, *call.args)
+        (reply,) = await client.trip(call.keys[0], [words])
+    return _without_errors([reply])[0]
 
 
-async def _evaluate_all(client: Redis, calls: Sequence[ScriptCall]) -> list[Any]:
-    pipeline: Any = client.pipeline(transaction=False)
-    for call in calls:
-        pipeline.execute_command("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
-    replies: list[Any] = await pipeline.execute(raise_on_error=False)
+async def _evaluate_all(client: Client, calls: Sequence[ScriptCall]) -> list[Any]:
+    replies: list[Any] = []
+    for _, neighbours in itertools.groupby(calls, lambda call: client.slot(call.keys[0])):
+        replies += await _evaluate_neighbours(client, list(neighbours))
+    return replies
+
+
+async def _evaluate_neighbours(client: Client, calls: Sequence[ScriptCall]) -> list[Any]:
+    replies = await client.trip(calls[0].keys[0], [_by_digest(call) for call in calls])
     for position, reply in enumerate(replies):
         if isinstance(reply, redis_errors.NoScriptError):
             # From the first unknown script on, all are sent again: each does its work once.
             rest = [await _evaluate(client, call) for call in calls[position:]]
             return [*replies[:position], *rest]
-        if isinstance(reply, Exception):
-            raise reply
+        _without_errors([reply])
     return replies
 
 
-async def _transaction(client: Redis, commands: Sequence[tuple[Any, ...]]) -> list[Any]:
-    pipeline: Any = client.pipeline(transaction=True)
-    for words in commands:
-        pipeline.execute_command(*words)
-    return await pipeline.execute()
+def _by_digest(call: ScriptCall) -> Command:
+    return ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
+
+
+async def _transaction(client: Client, commands: Sequence[Command]) -> list[Any]:
+    replies = await client.trip(commands[0][1], [("MULTI",), *commands, ("EXEC",)])
+    return _without_errors(_without_errors(replies)[-1])
+
+
+def _without_errors(replies: list[Any]) -> list[Any]:
+    for reply in replies:
+        if isinstance(reply, Exception):
+            raise reply
+    return replies

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import dataclass
+from typing import Any
 
 from redis import exceptions as redis_errors
 
@@ -20,25 +22,52 @@ _PASSING = (
     redis_errors.ReadOnlyError,
     redis_errors.ClusterDownError,
     redis_errors.TryAgainError,
+    redis_errors.ExecAbortError,
+    redis_errors.SlotNotCoveredError,
     asyncio.TimeoutError,
     OSError,
 )
 
-PASSING = (*_PASSING, redis_errors.ResponseError)
+_PASSING_WORDS = ("LOADING", "MASTERDOWN", "BUSY ", "UNKILLABLE")
+_SLOT_UNDER_WAY = "attempted to access a non local key"
+
+PASSING = (*_PASSING, redis_errors.ResponseError, redis_errors.RedisClusterException)
 """What a retry has to look at: `is_passing` decides."""
 
 
 def is_passing(error: Exception) -> bool:
     """Whether the same command may succeed a moment later (it was refused before it ran, or it is safe to repeat)."""
+    error = _root(error)
     if isinstance(error, _REFUSED):
         return False
-    return isinstance(error, _PASSING) or str(error).startswith(("LOADING", "MASTERDOWN", "BUSY ", "UNKILLABLE"))
+    if isinstance(error, _PASSING):
+        return True
+    return str(error).startswith(_PASSING_WORDS) or _SLOT_UNDER_WAY in str(error)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRefused:
+    """What stands in the place of a reply when the server refused the command. `message` is the server's text."""
+
+    message: str
+
+
+def as_value(reply: Any) -> Any:
+    """A reply as it is, an error as a `CommandRefused`."""
+    return CommandRefused(str(reply)) if isinstance(reply, redis_errors.RedisError) else reply
 
 
 def translate(error: Exception, *, tried_seconds: float) -> ToolstashError:
     """The error that callers see for a fault of the server or of the way to it."""
     if isinstance(error, ToolstashError):
         return error
+    error = _root(error)
+    if isinstance(error, redis_errors.MovedError):
+        return StoreUnavailableError(
+            "The data store is a node of a Redis Cluster; "
+            "its URL has to begin with redis+cluster:// (or rediss+cluster://).",
+            suggested_action="Tell the user that the data store's URL needs attention.",
+        )
     if isinstance(error, _REFUSED):
         return StoreUnavailableError(
             f"The data store refused access ({_first_words(error)}).",
@@ -54,6 +83,16 @@ def translate(error: Exception, *, tried_seconds: float) -> ToolstashError:
             f"The data store did not answer within {tried_seconds:.1f} s ({type(error).__name__}).",
         )
     return StoreUnavailableError(f"The data store could not run the command ({_first_words(error)}).")
+
+
+def _root(error: Exception) -> Exception:
+    """What made the cluster's map unreadable, for an error that says no more than that it is."""
+    while isinstance(error, redis_errors.RedisClusterException):
+        cause = error.__cause__ or error.__context__
+        if not isinstance(cause, Exception):
+            break
+        error = cause
+    return error
 
 
 def _first_words(error: Exception) -> str:

@@ -8,6 +8,11 @@
     <prefix>:{<space>}:<workspace>:gone      string   tombstone, GONE_MS longer than the data
     <prefix>:{<space>}:<workspace>:op:<id>   string   the result of one write, OPS_MS: longer than its caller tries
     <prefix>:{<space>}:<workspace>:retired:<g> string how often rows of a replaced generation were edited, RETIRED_MS
+    <prefix>:{<space>}:<workspace>:indexes   hash     its search indexes: view → build, version and rows
+    <prefix>:{<space>}:<workspace>:shape:<build> string what an index holds of which fields
+    <prefix>:{<space>}:<workspace>:building:<view> string the build of an index that is being made, LEASE_MS
+    <prefix>:{<space>}:<workspace>:doc:<build>:<n> hash what an index holds of row n; lives as long as the workspace
+    <prefix>:{<space>}:<workspace>:idx:<build> (no key) the name of an index
     <prefix>:{<space>}:created               zset     workspaces of the space by time of storing, GONE_MS after its last
     <prefix>:{<space>}:expiring              zset     the same by time of expiry
     <prefix>:sessions                        zset     spaces of sessions by expiry, GONE_MS after the last
@@ -34,10 +39,12 @@ RETIRED_MS = 60_000
 GONE_MS = 24 * 3_600_000
 OPS_MS = 120_000
 PIECE_CHARS = 4_096
+LEASE_MS = 30_000
 
 _MAX_ID_CHARS = 100
 _SHORTENED_CHARS = 80
 _LABELLED = re.compile(rf"@[0-9a-f]{{{LABEL_DIGITS}}}\Z")
+_INDEX = re.compile(r":\{([0-9a-f]+|shared)\}:([^:]+):idx:([0-9a-z_]+)\Z")
 _PREFIX = re.compile(r"[A-Za-z0-9_.:/-]{1,200}\Z")
 
 
@@ -105,6 +112,27 @@ class WorkspaceKeys:
         """The result of one write."""
         return f"{self.stem}op:{name}"
 
+    @property
+    def indexes(self) -> str:
+        """What is known of the search indexes of the workspace."""
+        return f"{self.stem}indexes"
+
+    def shape(self, build: str) -> str:
+        """What an index holds."""
+        return f"{self.stem}shape:{build}"
+
+    def building(self, view: str) -> str:
+        """Who makes an index of these texts just now."""
+        return f"{self.stem}building:{view}"
+
+    def index(self, build: str) -> str:
+        """The name of an index. A build, `<view>_<random>`, is a name that no other index ever has."""
+        return f"{self.stem}idx:{build}"
+
+    def documents(self, build: str) -> str:
+        """What the keys of an index's documents begin with; the number of the row follows."""
+        return f"{self.stem}doc:{build}:"
+
     def retired(self, generation: str) -> str:
         """The state in which a generation was replaced."""
         return f"{self.stem}retired:{generation}"
@@ -146,6 +174,14 @@ class Keys:
     def workspace(self, at: Address) -> WorkspaceKeys:
         """The keys of the workspace at an address."""
         return _workspace_keys(self, at)
+
+    def address_of_index(self, name: str) -> tuple[Address, str] | None:
+        """Whose index that is, and its build; None for an index that is not under the prefix."""
+        match = _INDEX.match(name, len(self.prefix)) if name.startswith(self.prefix) else None
+        if match is None:
+            return None
+        space, part, build = match.groups()
+        return Address(space, decode_id(part)), build
 
     def pattern(self) -> str:
         """A SCAN pattern for everything under the prefix (which holds no pattern characters)."""

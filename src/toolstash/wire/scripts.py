@@ -48,6 +48,7 @@ _PLACES = {
     "OPS_MS": layout.OPS_MS,
     "GONE_MS": layout.GONE_MS,
     "RETIRED_MS": layout.RETIRED_MS,
+    "LEASE_MS": layout.LEASE_MS,
 }
 """What stands for `$NAME` in the scripts, so that Python and Lua cannot differ."""
 
@@ -94,6 +95,12 @@ ALIVE = Script("alive")
 READ_ON = Script("read_on", prelude="reading")
 SWEEP = Script("sweep", prelude="writing")
 REGISTER_SESSION = Script("register_session", prelude="writing")
+FIND_INDEXES = Script("find_indexes", prelude="reading")
+ROWS_AT = Script("rows_at", prelude="reading")
+PUT_DOCUMENTS = Script("put_documents", prelude="writing")
+PUBLISH_INDEX = Script("publish_index", prelude="writing")
+RETIRE_INDEX = Script("retire_index")
+RELEASE = Script("release")
 
 
 def new_operation() -> str:
@@ -241,6 +248,44 @@ def let_session_go(sessions: str, space: str, expires_ms: int) -> ScriptCall:
 def touch(at: WorkspaceKeys) -> ScriptCall:
     """Notes that a workspace was read."""
     return ScriptCall(TOUCH, [at.meta], [])
+
+
+def find_indexes(at: WorkspaceKeys) -> ScriptCall:
+    """Reads meta and the known indexes. Reply: [1, meta, [view, "build version rows", …]] or [0, tombstone]."""
+    return ScriptCall(FIND_INDEXES, (at.meta, at.gone, at.indexes), ())
+
+
+def rows_at(
+    at: WorkspaceKeys, version: str, view: str, build: str, positions: Sequence[int], *, most_bytes: int
+) -> ScriptCall:
+    """Reads rows for an index that answered. Reply: [1, meta, rows], fewer rows above the bound; [0] if it is stale."""
+    args = [*version.split("."), view, build, most_bytes, *positions]
+    return ScriptCall(ROWS_AT, (at.meta, at.gone, at.indexes), args)
+
+
+def put_documents(
+    at: WorkspaceKeys, version: str, view: str, build: str, documents: Sequence[Sequence[str]], first: int
+) -> ScriptCall:
+    """Writes documents first, first + 1, … and renews the lease. Reply: 1; 0 if the build is no longer wanted."""
+    words = [word for document in documents for word in (len(document), *document)]
+    args = [*version.split("."), build, at.documents(build), first, *words]
+    return ScriptCall(PUT_DOCUMENTS, (at.meta, at.building(view)), args)
+
+
+def publish_index(at: WorkspaceKeys, version: str, view: str, build: str, rows: int, shape: bytes) -> ScriptCall:
+    """Makes an index known. Reply: [1, the entry that it replaces or ""]; [0] if the workspace changed meanwhile."""
+    args = [*version.split("."), view, build, rows, shape]
+    return ScriptCall(PUBLISH_INDEX, (at.meta, at.indexes, at.building(view), at.shape(build)), args)
+
+
+def retire_index(at: WorkspaceKeys, view: str, build: str) -> ScriptCall:
+    """Forgets an index, if it is still that one."""
+    return ScriptCall(RETIRE_INDEX, (at.indexes, at.shape(build)), (view, build))
+
+
+def release(at: WorkspaceKeys, view: str, build: str) -> ScriptCall:
+    """Gives a lease back, if it is still one's own."""
+    return ScriptCall(RELEASE, (at.building(view),), (build,))
 
 
 def _or_blank(number: int | None) -> int | str:

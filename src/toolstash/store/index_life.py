@@ -1,0 +1,160 @@
+"""When indexes are asked, built and taken away.
+
+The first question of a workspace is answered by Python; if the workspace is large enough for an index to pay, one is
+built meanwhile, and the next questions go to it. A changed workspace gets a new one when it is asked a second time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections import OrderedDict
+from collections.abc import Coroutine, Sequence
+from typing import Any
+
+from toolstash.contracts import Address, WorkspaceMeta
+from toolstash.errors import StoreUnavailableError, ToolstashError
+from toolstash.query.index import TextView
+from toolstash.query.plan import can_plan
+from toolstash.query.questions import Question
+from toolstash.store.base import Check
+from toolstash.store.index_builder import IndexBuilder, ReadTable
+from toolstash.store.primitives import Reading
+from toolstash.store.search_ability import Ability, probe
+from toolstash.store.search_index import BrokenIndexError, IndexReader, NoSearchError, text_wanted, view_name
+from toolstash.wire.connection import Connections
+from toolstash.wire.keys import Keys
+
+logger = logging.getLogger("toolstash")
+
+INDEXED_FROM_ROWS = 5_000
+"""Below that Python answers about as fast as an index, which costs more than it saves (docs/search-index.md)."""
+
+REMEMBERED = 1_000
+
+_View = tuple[Address, str]
+
+
+class IndexLife:
+    """The search indexes of one store."""
+
+    def __init__(self, connections: Connections, keys: Keys, read_table: ReadTable) -> None:
+        self._connections = connections
+        self._keys = keys
+        self._reader = IndexReader(connections, keys)
+        self._builder = IndexBuilder(connections, keys, self._reader, read_table)
+        self._ability: Ability | None = None
+        self._is_probed = False
+        self._tasks: dict[asyncio.Task[Any], bool] = {}
+        self._done: OrderedDict[_View, str] = OrderedDict()
+        self._asked: OrderedDict[_View, str] = OrderedDict()
+
+    async def ability(self) -> Ability | None:
+        """What the server's search can do, found out once; None for nothing, and while the server does not answer."""
+        if not self._is_probed:
+            try:
+                self._ability = await probe(self._connections, self._keys)
+            except StoreUnavailableError:
+                return None
+            self._is_probed = True
+            if self._ability is not None:
+                self._later(self._builder.sweep())
+        return self._ability
+
+    async def answer(self, at: Address, question: Question[Any], check: Check) -> Reading | None:
+        """The answer of an index; None where Python has to answer."""
+        if not can_plan(question) or await self.ability() is None:
+            return None
+        try:
+            return await self._answer(at, question, check)
+        except BrokenIndexError as broken:
+            self._later(self._builder.retire(at, broken.index))
+        except NoSearchError:
+            self._is_probed = False  # another server has taken over
+        return None
+
+    async def _answer(self, at: Address, question: Question[Any], check: Check) -> Reading | None:
+        last = self._reader.last_known(at)
+        reading = await self._reader.answer(at, last, question, check) if last else None
+        if reading is not None:
+            return reading
+        found = await self._reader.find(at)
+        if found is None:
+            return None
+        check(found.record.meta(at))
+        if found.stale:
+            self._later(self._builder.clean(at))
+        view = view_name(text_wanted(question))
+        ready = found.ready(view)
+        if any(index.view == view or view == "none" for index in ready):
+            _remember(self._done, (at, view), found.record.version)
+        return await self._reader.answer(at, ready, question, check) if ready != list(last) else None
+
+    def python_answered(self, at: Address, meta: WorkspaceMeta, question: Question[Any]) -> None:
+        """Considers an index, so that the next question of the kind need not go to Python."""
+        if not (self._is_probed and self._ability is not None and can_plan(question)):
+            return
+        if meta.index == "never" or meta.item_count < INDEXED_FROM_ROWS:
+            return
+        text = text_wanted(question)
+        view = (at, view_name(text))
+        is_first = self._asked.get(view) != meta.version
+        _remember(self._asked, view, meta.version)
+        is_changed = not meta.version.endswith(".0")
+        if self._done.get(view) != meta.version and not (is_changed and is_first):
+            self.build_later(at, meta.version, text)
+
+    def build_later(self, at: Address, version: str, text: TextView | None) -> None:
+        """Builds an index in the background, once for each version."""
+        _remember(self._done, (at, view_name(text)), version)
+        self._later(self.build(at, text), is_building=True)
+
+    async def build(self, at: Address, text: TextView | None) -> bool:
+        """Builds an index now; False where there will be none.
+
+        Raises:
+            StoreUnavailableError: The server does not answer, or refuses a command.
+            WorkspaceNotFoundError, WorkspaceShapeMismatchError: There is no such list.
+        """
+        ability = await self.ability()
+        return ability is not None and await self._builder.build(at, text, ability)
+
+    def replaced(self, gone: Sequence[Address]) -> None:
+        """Takes away what workspaces that were replaced or dropped had."""
+        if self._ability is not None:
+            for at in gone:
+                self._later(self._builder.clean(at))
+
+    async def sweep(self) -> None:
+        """Takes away indexes whose workspaces are gone."""
+        if await self.ability() is not None:
+            await self._builder.sweep()
+
+    async def settle(self) -> None:
+        """Ends what is under way in this event loop: indexes that are not finished are taken away again."""
+        loop = asyncio.get_running_loop()
+        ours = [task for task in self._tasks if task.get_loop() is loop]
+        for task in ours:
+            if self._tasks[task]:
+                task.cancel()
+        await asyncio.gather(*ours, return_exceptions=True)
+
+    def _later(self, work: Coroutine[Any, Any, Any], *, is_building: bool = False) -> None:
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks[task] = is_building
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[Any]) -> None:
+        self._tasks.pop(task, None)
+        error = None if task.cancelled() else task.exception()
+        if isinstance(error, ToolstashError):
+            logger.info("a search index was not built or not removed: %s", error)
+        elif error is not None:
+            logger.error("a search index was not built or not removed", exc_info=error)
+
+
+def _remember(known: OrderedDict[_View, str], view: _View, version: str) -> None:
+    known[view] = version
+    known.move_to_end(view)
+    while len(known) > REMEMBERED:
+        known.popitem(last=False)

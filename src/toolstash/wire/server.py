@@ -1,0 +1,88 @@
+"""The connections of one event loop to one server: batches of commands go out, raw replies come back in order."""
+
+from __future__ import annotations
+
+import itertools
+import warnings
+from collections.abc import Sequence
+from typing import Any
+
+from redis import exceptions as redis_errors
+from redis.asyncio import ConnectionPool
+from redis.asyncio.retry import Retry
+from redis.backoff import NoBackoff
+
+from toolstash.settings import Settings
+
+Command = tuple[Any, ...]
+
+
+def connection_options(arguments: dict[str, Any], settings: Settings) -> dict[str, Any]:
+    """The user's arguments of a connection with ours: bytes, one protocol, time limits, no repeats by redis-py."""
+    return {
+        **arguments,
+        "protocol": 2,
+        "decode_responses": False,
+        "retry": Retry(NoBackoff(), 0),
+        "socket_timeout": settings.command_timeout_seconds,
+        "socket_connect_timeout": settings.command_timeout_seconds,
+        "driver_info": None,
+    }
+
+
+class Server:
+    """One server. Whoever calls it sees to it that no more than `max_connections` are asked for at a time."""
+
+    def __init__(self, connection_class: type[Any], arguments: dict[str, Any], settings: Settings) -> None:
+        self.connection_pool: Any = ConnectionPool(
+            connection_class=connection_class,
+            max_connections=settings.max_connections * 2,
+            **connection_options(arguments, settings),
+        )
+
+    def slot(self, key: Any) -> int:
+        """What decides which commands may share a trip: here all of them."""
+        return 0
+
+    async def trip(self, key: Any, commands: Sequence[Command]) -> list[Any]:
+        """Sends commands at once and returns the reply of each; a refusal stands in its place as the error.
+
+        `key` names the node in a cluster and nothing here.
+        """
+        connection = await self.connection_pool.get_connection()
+        try:
+            await connection.send_packed_command(connection.pack_commands(commands))
+            return [await _reply(connection) for _ in commands]
+        except BaseException:
+            await connection.disconnect(nowait=True)  # replies not read yet must not be those of the next caller
+            raise
+        finally:
+            await self.connection_pool.release(connection)
+
+    async def forget_idle(self) -> None:
+        """Closes idle connections, which may lead nowhere after a fault."""
+        await self.connection_pool.disconnect(inuse_connections=False)
+
+    async def close(self) -> None:
+        """Closes all connections."""
+        await self.connection_pool.disconnect()
+
+    def abandon(self) -> None:
+        """Closes sockets whose loop ended without shutting down; nothing can be awaited on it any more."""
+        pool = self.connection_pool
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ResourceWarning)
+            for connection in itertools.chain(pool._available_connections, pool._in_use_connections):
+                writer = getattr(connection, "_writer", None)
+                if writer is not None:
+                    writer.transport._sock.close()
+                    writer.transport._sock = None
+                    connection._writer = connection._reader = None
+                    del writer
+
+
+async def _reply(connection: Any) -> Any:
+    try:
+        return await connection.read_response()
+    except redis_errors.ResponseError as error:
+        return error
