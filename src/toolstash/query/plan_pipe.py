@@ -134,6 +134,8 @@ def plan_pipe(question: Pipe, shape: IndexShape) -> CountPlan | GroupsPlan | Row
         taken += 1
     rest = steps[taken:]
     if draft.counts:
+        if not _all_known(draft.shaping, [], shape):
+            raise NotIndexedError
         return CountPlan(draft)
     if draft.grouping is not None:
         return GroupsPlan(question, draft, draft.grouping, rest)
@@ -192,6 +194,8 @@ class RowsPlan:
     @classmethod
     def of(cls, question: Pipe, draft: _Draft, rest: Sequence[NamedStep]) -> RowsPlan:
         """Raises NotIndexedError where too many rows would have to be fetched."""
+        if any(isinstance(step.asks, Grouping) for _, _, step in rest[:-1]):
+            raise NotIndexedError  # what a step names behind it may be no field of the groups, which is worth a hint
         left = MOST_FETCHED + 1 if draft.stop is None else draft.stop - draft.start
         needs_all = bool(rest) or question.wants_all
         count = max(0, left if needs_all else min(left, question.limit))

@@ -121,8 +121,7 @@ class IndexBuilder:
 
     async def _our_indexes(self) -> list[tuple[Address, str]]:
         names: list[bytes] = []
-        listing = [search.list_all()]
-        for reply in await self._connections.pipelined(self._keys.sessions, listing, seconds=COMMAND_SECONDS):
+        for reply in await self._connections.everywhere(search.list_all(), seconds=COMMAND_SECONDS):
             names += [] if isinstance(reply, CommandRefused) else reply
         found = (self._keys.address_of_index(name.decode("utf-8", "replace")) for name in names)
         return [pair for pair in found if pair is not None]

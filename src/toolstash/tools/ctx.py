@@ -9,7 +9,7 @@ from types import TracebackType
 from typing import Any, ParamSpec, Self
 
 from toolstash.blocking import AsyncTool, Blocking, run_blocking
-from toolstash.contracts import Call, Limits, WorkspaceMeta, WorkspaceRef
+from toolstash.contracts import Call, IndexMode, Limits, WorkspaceMeta, WorkspaceRef
 from toolstash.errors import SessionRequiredError
 from toolstash.schema.function import function_name
 from toolstash.schema.names import tool_name
@@ -22,7 +22,7 @@ from toolstash.tools.consumer import DERIVED_TYPE, Consumer, Output
 from toolstash.tools.describe import toolsets_of
 from toolstash.tools.dispatch import dispatch
 from toolstash.tools.lifetime import Lifetime, RunningCall
-from toolstash.tools.options import UNSET, check_options, check_result_bound, checked_meta, checked_ttl
+from toolstash.tools.options import UNSET, check_options, check_result_bound, checked_index, checked_meta, checked_ttl
 from toolstash.tools.producer import Key, Producer, materialize, public_arguments
 from toolstash.tools.storing import Storing
 from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
@@ -98,6 +98,7 @@ class Ctx:
         meta: Mapping[str, Any] | None = None,
         ttl: float | None = UNSET,
         notify: bool | None = None,
+        index: IndexMode = "lazy",
     ) -> Callable[[Callable[P, Any]], AsyncTool[P, Any]]:
         """Makes a function's results be stored. The decorated function is awaited, or called as `.blocking(…)`.
 
@@ -110,6 +111,7 @@ class Ctx:
             meta: Said in the notice and kept with the workspace.
             ttl: Seconds to live; None: until dropped. Left out: the Ctx's.
             notify: Whether the notice comes as a dict; None: the Ctx's.
+            index: When rows get a search index: "eager", once stored, "lazy", once asked (if many), or "never".
 
         Raises:
             ValueError: The key names no parameter, a tool set is of another type, or the name is taken.
@@ -128,6 +130,7 @@ class Ctx:
                 meta=checked_meta(meta),
                 ttl=checked_ttl(self.lifetime_of(ttl)),
                 notify=self._default_notify if notify is None else notify,
+                index=checked_index(index),
             )
             schema = producer.schema()
             tool = AsyncTool[P, Any](producer.run, like=function)

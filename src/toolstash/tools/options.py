@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, get_args
 
+from toolstash.contracts import IndexMode
 from toolstash.store.codec import pack
 
 
@@ -40,6 +41,13 @@ def checked_ttl(ttl: float | None) -> float | None:
     if ttl is not None and not 0 < ttl < MOST_TTL_SECONDS:
         raise ValueError(f"a time to live is above 0 and below ten years, in seconds, or None; not {ttl}")
     return ttl
+
+
+def checked_index(mode: IndexMode) -> IndexMode:
+    """Raises ValueError for anything but the three words."""
+    if mode not in get_args(IndexMode):
+        raise ValueError(f"index is one of {', '.join(map(repr, get_args(IndexMode)))}, not {mode!r}")
+    return mode
 
 
 def check_result_bound(max_result_chars: int | None) -> None:

@@ -9,6 +9,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
+from toolstash.contracts import IndexMode
 from toolstash.errors import InvalidArgumentError
 from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
@@ -43,6 +44,7 @@ class Producer:
     meta: Mapping[str, Any]
     ttl: float | None
     notify: bool
+    index: IndexMode
     signature: inspect.Signature = field(init=False)
 
     def __post_init__(self) -> None:

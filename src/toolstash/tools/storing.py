@@ -46,6 +46,8 @@ class Storing:
         at = self.store.place(draft.workspace_id or None, draft.workspace_type, session)
         placed = with_changes(draft, workspace_id=at.workspace_id, session_id=session, limits=self.limits)
         meta, dropped = await self.store.replace(placed, payload, rule, quota=self.quota)
+        if meta.index == "eager" and meta.data_shape == "list" and meta.item_count:
+            self.store.build_index_later(at, meta.version, _searched_fields(toolsets))
         tools = tools_for(toolsets, payload)
         if toolsets and not tools:
             names = ", ".join(toolset.name for toolset in toolsets)
@@ -78,7 +80,13 @@ class Storing:
             producer_kwargs=arguments,
             extra=producer.meta,
             ttl=producer.ttl,
+            index=producer.index,
         )
         rule = ReplaceRule(producer.workspace_type, (name, PIPELINE_PRODUCER))
         ref = await self.put(draft, payload, producer.toolsets, rule)
         return ref.to_dict() if producer.notify else ref
+
+
+def _searched_fields(toolsets: Sequence[ToolSet]) -> Sequence[str] | None:
+    """The fields that a search will look into: those of the first set that has a choice of them."""
+    return next((toolset.searched_fields for toolset in toolsets if toolset.searched_fields is not None), None)

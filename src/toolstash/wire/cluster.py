@@ -58,6 +58,13 @@ class Cluster:
             await self._follow(owner, commands, replies)
         return replies
 
+    async def trip_to_all(self, command: Command) -> list[Any]:
+        """The replies of all primaries to a command without a key."""
+        if self._is_outdated:
+            await self._refresh()
+        primaries = {(holders[0].host, int(holders[0].port)) for holders in self._map.slots_cache.values() if holders}
+        return [(await self._send(place, [command]))[0] for place in sorted(primaries)]
+
     async def forget_idle(self) -> None:
         """Closes idle connections to the node that failed last."""
         if self._suspect is not None:

@@ -82,13 +82,15 @@ class Connections:
             StoreUnavailableError: No answer within `seconds` (or the store's time limit of a command, if that is less),
                 or the way to the server broke. The connection is dropped; what was sent may have been done.
         """
-        started = time.monotonic()
-        try:
-            with anyio.fail_after(seconds):
-                replies = await self._once(await self._pool(), lambda client: client.trip(key, commands))
-        except Exception as error:
-            raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
-        return [faults.as_value(reply) for reply in replies]
+        return await self._within(seconds, lambda client: client.trip(key, commands))
+
+    async def everywhere(self, command: Command, *, seconds: float) -> list[Any]:
+        """Runs one command that concerns no key on every primary; the replies, as of `pipelined`.
+
+        Raises:
+            StoreUnavailableError: As of `pipelined`.
+        """
+        return await self._within(seconds, lambda client: client.trip_to_all(command))
 
     @property
     def is_open(self) -> bool:
@@ -105,6 +107,16 @@ class Connections:
         if pool is not None and door is not None and self._pid == os.getpid():
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), door))
         self._drop_ended()
+
+    async def _within(self, seconds: float, work: Callable[[Client], Awaitable[list[Any]]]) -> list[Any]:
+        """Does the work once; refusals become values."""
+        started = time.monotonic()
+        try:
+            with anyio.fail_after(seconds):
+                replies = await self._once(await self._pool(), work)
+        except Exception as error:
+            raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
+        return [faults.as_value(reply) for reply in replies]
 
     async def _bounded(self, work: Callable[[Client], Awaitable[T]]) -> T:
         """Takes a connection, does the work, and repeats it on passing faults until the time is over."""

@@ -59,6 +59,10 @@ class Server:
         finally:
             await self.connection_pool.release(connection)
 
+    async def trip_to_all(self, command: Command) -> list[Any]:
+        """The replies of all primaries to a command without a key: here of the one that there is."""
+        return await self.trip("", [command])
+
     async def forget_idle(self) -> None:
         """Closes idle connections, which may lead nowhere after a fault."""
         await self.connection_pool.disconnect(inuse_connections=False)
