@@ -10,7 +10,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -21,7 +21,7 @@ from toolstash.query.values import equality_key
 MOST_COLUMNS = 40
 MOST_CODES = 500
 MOST_CODED_CHARS = 8_000
-LONGEST_TAGGED = 200
+LONGEST_TAGGED = 100
 EXACT = 2**53
 
 _SAMPLED_ROWS = 200
@@ -51,6 +51,20 @@ class Column:
     def is_numeric(self) -> bool:
         """Whether the index has its numbers as numbers: it holds no other values, and all are exact."""
         return "number" in self.kinds and self.is_exact and self.kinds <= {"number", "null", "missing"}
+
+    @property
+    def group_field(self) -> str | None:
+        """The field of documents that rows are grouped by: whole numbers as such, others by codes; None for none."""
+        if self.values is None:
+            return None
+        return f"v{self.place}" if self.is_numeric and self.adds_up else f"c{self.place}"
+
+    def group_value(self, group: Mapping[str, str]) -> Any:
+        """The value of a group, by what the index says of it."""
+        found = group.get(cast(str, self.group_field))
+        if self.is_numeric and self.adds_up:
+            return None if found is None else int(found)
+        return cast(Sequence[Any], self.values)[int(cast(str, found))]
 
     @property
     def is_only_numbers(self) -> bool:
@@ -171,21 +185,21 @@ def tag_of(column: Column, value: Any) -> str | None:
 
 
 def tag_of_key(place: int, key: Any) -> str | None:
-    """`tag_of` for a value's equality key: 24 letters and digits of BLAKE2b, or for null the column's own."""
+    """`tag_of` for a value's equality key: 20 letters and digits of BLAKE2b, or for null the column's own."""
     if key is None:
         return f"{place}null"
-    text = _canonical(key)
+    text = f"s{key}" if key.__class__ is str else _canonical(key)
     if len(text) > LONGEST_TAGGED:
         return None
     digest = hashlib.blake2b(f"{place} {text}".encode("utf-8", "surrogatepass"), digest_size=15).digest()
-    return base64.b32encode(digest).decode("ascii").lower()
+    return base64.b64encode(digest, altchars=b"__").decode("ascii")
 
 
 def _canonical(key: Any) -> str:
-    """A text for an equality key, the same for equal keys and only for them."""
+    """A text for an equality key, the same for equal keys and only for them; a string in it is in quotes."""
     kind = key.__class__
     if kind is str:
-        return "s" + json.dumps(key)
+        return json.dumps(key)
     if kind is float or kind is int:
         return f"n{int(key) if key == key // 1 else key!r}"
     if key is None:

@@ -2,29 +2,29 @@
 
 A document has a field `n` for the number of its row, `t` for the tokens of its texts, `g` for the tags of its values,
 `v<column>` for numbers and `c<column>` for group codes. The fields `p1` … are there for the length of a row: they weigh
-16, 256, … a token, so that a few of them bring a document to just the length in characters that the ranking wants.
+32, 1024, … a token, so that a few of them bring a document to just the length in characters that the ranking wants.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from toolstash.fieldpath import MISSING
 from toolstash.query.columns import Column, ColumnReader, choose_paths, tags_of
-from toolstash.query.haystack import Haystack
+from toolstash.query.haystack import Haystack, texts_of
 from toolstash.query.search import B
 from toolstash.query.table import RowsTable, Table, field_of
 from toolstash.query.tokens import GAP, has_marked_ascii, tokens_of
-from toolstash.query.values import equality_key
+from toolstash.query.values import as_json, equality_key
 
 ROWS_AT_ONCE = 500
 LONGEST_ROW = 16_000_000
 """A document's length has 24 bits."""
 
-_DIGIT = 16
-_PADS = ("p1", "p2", "p3", "p4", "p5")
+_DIGIT = 32
+_PADS = ("p1", "p2", "p3", "p4")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -66,7 +66,7 @@ class IndexShape:
         for column in self.columns.values():
             if column.is_numeric:
                 words += [f"v{column.place}", "NUMERIC", "SORTABLE"]
-            if column.values is not None:
+            if column.group_field == f"c{column.place}":
                 words += [f"c{column.place}", "NUMERIC", "SORTABLE", "NOINDEX"]
         return words
 
@@ -148,46 +148,76 @@ class Documents:
     def __init__(self, shape: IndexShape, server_b: float) -> None:
         self._shape = shape
         self._ratio = B / server_b
-        coded = {path: column for path, column in shape.columns.items() if column.values is not None}
-        self._codes = {
-            path: {equality_key(value): str(code) for code, value in enumerate(cast(Sequence[Any], column.values))}
-            for path, column in coded.items()
+        self._known: dict[str, dict[Any, _KnownValue]] = {
+            path: {equality_key(value): _known(column, code, value) for code, value in enumerate(column.values)}
+            for path, column in shape.columns.items()
+            if column.values is not None
         }
 
     def of_rows(self, first: int, rows: Sequence[Any]) -> list[list[str]]:
         """A document for each row: names of fields and values by turns."""
         documents = [["n", str(first + place)] for place in range(len(rows))]
         if self._shape.text is not None:
-            haystack = haystack_of(rows, self._shape.text)
-            for place, document in enumerate(documents):
-                document += self._text_fields(haystack, place)
-        tags: list[set[str]] = [set() for _ in rows]
+            self._add_texts(rows, self._shape.text, documents)
+        tags: list[list[str]] = [[] for _ in rows]
         for path, column in self._shape.columns.items():
             values = [field_of(row, path) for row in rows]
+            if column.is_numeric:
+                _add_numbers(column, values, documents)
             self._add_values(path, column, values, documents, tags)
         for document, row_tags in zip(documents, tags, strict=True):
-            document += ["g", ",".join(sorted(row_tags))]
+            document += ["g", ",".join(row_tags)]
         return documents
 
-    def _text_fields(self, haystack: Haystack, row: int) -> list[str]:
-        tokens = tokens_of(haystack.values(row))
-        length = round(self._ratio * haystack.lengths[row] + (1 - self._ratio) * self._shape.mean_chars)
-        left, units = divmod(max(0, length - len(tokens)), _DIGIT)
-        fields = ["t", " ".join([*tokens, *[GAP] * units])]
-        for pad in _PADS:
-            left, digit = divmod(left, _DIGIT)
-            if digit:
-                fields += [pad, " ".join([GAP] * digit)]
-        return fields
+    def _add_texts(self, rows: Sequence[Any], text: TextView, documents: list[list[str]]) -> None:
+        lengths = haystack_of(rows, text).lengths
+        stretched = (1 - self._ratio) * self._shape.mean_chars
+        for row, length, document in zip(rows, lengths, documents, strict=True):
+            held = row if text.fields is None else [as_json(field_of(row, path)) for path in text.fields]
+            document += _text_fields(tokens_of(texts_of(held)), round(self._ratio * length + stretched))
 
     def _add_values(
-        self, path: str, column: Column, values: Sequence[Any], documents: list[list[str]], tags: list[set[str]]
+        self, path: str, column: Column, values: Sequence[Any], documents: list[list[str]], tags: list[list[str]]
     ) -> None:
-        codes = self._codes.get(path)
+        known = self._known.get(path)
         for value, document, row_tags in zip(values, documents, tags, strict=True):
-            if not column.is_numeric or value is None or value is MISSING:
-                row_tags |= tags_of(column, value)
+            if known is not None:
+                fields, value_tags = known[equality_key(value)]
+                document += fields
+                row_tags += value_tags
             else:
-                document += [f"v{column.place}", repr(value)]
-            if codes is not None:
-                document += [f"c{column.place}", codes[equality_key(value)]]
+                row_tags += _tags(column, value)
+
+
+_KnownValue = tuple[list[str], list[str]]
+"""The group code of a value, as a field, and its tags."""
+
+
+def _known(column: Column, code: int, value: Any) -> _KnownValue:
+    field = f"c{column.place}"
+    return [field, str(code)] if column.group_field == field else [], _tags(column, value)
+
+
+def _tags(column: Column, value: Any) -> list[str]:
+    """The tags of a value; numbers that are indexed as such need none."""
+    if column.is_numeric and value is not None and value is not MISSING:
+        return []
+    return sorted(tags_of(column, value))
+
+
+def _add_numbers(column: Column, values: Sequence[Any], documents: list[list[str]]) -> None:
+    name = f"v{column.place}"
+    for value, document in zip(values, documents, strict=True):
+        if value is not None and value is not MISSING:
+            document += [name, repr(value)]
+
+
+def _text_fields(tokens: list[str], length: int) -> list[str]:
+    """The tokens, and as many that stand for nothing as bring the document to the length."""
+    left, units = divmod(max(0, length - len(tokens)), _DIGIT)
+    fields = ["t", " ".join([*tokens, *[GAP] * units])]
+    for pad in _PADS:
+        left, digit = divmod(left, _DIGIT)
+        if digit:
+            fields += [pad, " ".join([GAP] * digit)]
+    return fields

@@ -15,7 +15,7 @@ from toolstash.query.metrics import Metric
 from toolstash.query.questions import Aggregate, Distinct, FieldValues, Measured
 from toolstash.query.reply import EVERYTHING, Reply, grouped
 from toolstash.query.table import name_of
-from toolstash.query.values import as_json
+from toolstash.query.values import as_json, equality_key
 from toolstash.query.work import Work
 
 _REDUCERS = {"sum": "SUM", "mean": "SUM", "min": "MIN", "max": "MAX"}
@@ -40,7 +40,7 @@ class IndexedGrouping:
 
     def words(self, clause: str, count: int) -> list[str]:
         """The first groups by their first rows."""
-        fields = [f"c{self.shape.columns[path].place}" for path in self.grouping.fields]
+        fields = [cast(str, self.shape.columns[path].group_field) for path in self.grouping.fields]
         reducers = ["REDUCE", "COUNT", "0", "AS", "count"]
         if fields:
             reducers += ["REDUCE", "MIN", "1", "@n", "AS", "first"]
@@ -57,8 +57,7 @@ class IndexedGrouping:
     def _row(self, group: Mapping[str, str]) -> dict[str, Any]:
         row: dict[str, Any] = {}
         for path in self.grouping.fields:
-            column = self.shape.columns[path]
-            row[name_of(path)] = as_json(cast(Sequence[Any], column.values)[int(group[f"c{column.place}"])])
+            row[name_of(path)] = as_json(self.shape.columns[path].group_value(group))
         for number, metric in enumerate(self.grouping.metrics):
             row[metric.name] = _measured(metric, int(group["count"]), group.get(f"m{number}", "0"))
         return row
@@ -113,17 +112,17 @@ class ValuesPlan:
     @property
     def words(self) -> list[str]:
         reducers = ["REDUCE", "COUNT", "0", "AS", "count"]
-        return grouped(EVERYTHING, [f"c{self.column.place}"], reducers, [], MOST_CODES)
+        return grouped(EVERYTHING, [cast(str, self.column.group_field)], reducers, [], MOST_CODES + 1)
 
     def positions(self, reply: Reply) -> list[int]:
         return []
 
     def answer(self, reply: Reply, rows: list[Any], work: Work) -> Distinct | None:
-        values = cast(Sequence[Any], self.column.values)
-        counted = [(int(row[f"c{self.column.place}"]), int(row["count"])) for row in reply.rows]
-        held = [(code, count) for code, count in counted if values[code] is not None]
-        held.sort(key=lambda pair: (-pair[1], pair[0]))
-        shown = [(as_json(values[code]), count) for code, count in held[: self.question.limit]]
+        first = {equality_key(value): code for code, value in enumerate(cast(Sequence[Any], self.column.values))}
+        counted = [(self.column.group_value(row), int(row["count"])) for row in reply.rows]
+        held = [(value, count) for value, count in counted if value is not None]
+        held.sort(key=lambda pair: (-pair[1], first[equality_key(pair[0])]))
+        shown = [(as_json(value), count) for value, count in held[: self.question.limit]]
         return Distinct(len(held), shown) if held else None
 
 

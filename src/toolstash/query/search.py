@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import heapq
 import math
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -39,7 +40,8 @@ def search(haystack: Haystack, query: Query, work: Work, within: Collection[int]
 
     Rows are ranked by BM25 (Robertson and Zaragoza 2009) with the constants of the search module of Redis, k1 = 1.2 and
     b = 0.5, summed over the words of the terms that a row has. The length of a row is in characters, and
-    idf = ln(1 + (N - n + 0.5) / (n + 0.5)); equal scores keep the order of the rows.
+    idf = ln(1 + (N - n + 0.5) / (n + 0.5)); equal scores keep the order of the rows. All is rounded where the module
+    rounds, so that for one word the same rows have equal scores in both.
     """
     counted = _Counts(haystack, work)
     for rung, terms in query.rungs:
@@ -78,9 +80,17 @@ class _Counts(dict[Term, Mapping[int, int]]):
 def _add_scores(haystack: Haystack, counts: Mapping[int, int], rows: Iterable[int], scores: dict[int, float]) -> None:
     """Adds one word's share to the scores of some rows."""
     lengths, size = haystack.lengths, len(haystack)
-    rarity = (K1 + 1) * math.log(1 + (size - len(counts) + 0.5) / (len(counts) + 0.5))
-    per_char = K1 * B / max(1.0, sum(lengths) / max(1, size))
+    rarity = _rarity(size, len(counts))
+    mean = max(1.0, sum(lengths) / max(1, size))
     for row in rows:
         times = counts.get(row, 0)
-        score = rarity * times / (times + K1 * (1 - B) + per_char * lengths[row])
+        score = rarity * times * (K1 + 1) / (times + K1 * (1 - B + B * lengths[row] / mean))
         scores[row] = scores.get(row, 0.0) + score
+
+
+def _rarity(rows: int, having: int) -> float:
+    return math.log(_single(1 + _single(_single(rows - having + 0.5) / _single(having + 0.5))))
+
+
+def _single(number: float) -> float:
+    return ctypes.c_float(number).value

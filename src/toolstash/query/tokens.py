@@ -8,16 +8,16 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 
-from toolstash.query.words import CJK, MARKED_LETTER, MARKS, stem
+from toolstash.query.words import CJK, MARKED_LETTER, MARKS, fold, stem
 
-GAP = "__"
+GAP = "_"
 
 _LONGEST_TOKEN = 100
 _NUMERALS = frozenset({"inf", "infinity", "nan"})
-_PIECE = re.compile(rf"{MARKED_LETTER}+|[{CJK}]+")
+_PIECE = re.compile(rf"{MARKED_LETTER}+|[{CJK}]+|\n")
 _CJK_RUN = re.compile(f"[{CJK}]+")
 _MARKED_ASCII = re.compile(f"[a-z0-9][{MARKS}]|[{MARKS}][a-z0-9]")
 
@@ -43,34 +43,27 @@ def pairs_of(run: str) -> list[str]:
 
 
 def tokens_of(texts: Iterable[str]) -> list[str]:
-    """The tokens of a row's folded texts, in their order."""
-    tokens: list[str] = []
-    for text in texts:
-        found = _tokens(text)
-        if tokens and found:
-            tokens.append(GAP)
-        tokens += found
-    return tokens
+    """The tokens of a row's texts, in their order."""
+    folded = fold("\n".join([text.replace("\n", " ") for text in texts]))
+    pieces = _PIECE.findall(folded)
+    return [_token(piece) for piece in pieces] if folded.isascii() else _mixed_tokens(pieces)
 
 
-def _tokens(text: str) -> list[str]:
-    pieces = _PIECE.findall(text)
-    if text.isascii():
-        return [_stemmed(piece) for piece in pieces]
+def _mixed_tokens(pieces: Sequence[str]) -> list[str]:
     tokens: list[str] = []
     was_run = False
     for piece in pieces:
         is_run = _CJK_RUN.match(piece) is not None
         if is_run and was_run:
             tokens.append(GAP)
-        tokens += map(token_of, pairs_of(piece)) if is_run else [_stemmed(piece)]
+        tokens += map(token_of, pairs_of(piece)) if is_run else [_token(piece)]
         was_run = is_run
     return tokens
 
 
 @lru_cache(maxsize=50_000)
-def _stemmed(word: str) -> str:
-    return token_of(stem(word))
+def _token(piece: str) -> str:
+    return GAP if piece == "\n" else token_of(stem(piece))
 
 
 def has_marked_ascii(text: str) -> bool:

@@ -7,6 +7,7 @@ the index has all rows is it made known, and only if the workspace is still the 
 
 from __future__ import annotations
 
+import asyncio
 import time
 from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import suppress
@@ -70,17 +71,22 @@ class IndexBuilder:
         )
         if not len(table) or not await build.begin():
             return False
-        replaced: bytes | None = None
         try:
             replaced = await build.run(text if ability.b is not None else None, ability.b or B)
-        finally:
+        except BaseException:
             with anyio.CancelScope(shield=True), suppress(ToolstashError), anyio.move_on_after(ENDING_SECONDS):
-                if replaced is None:
-                    await self._take_away(build.keys, build.name, len(table))
-                await self._connections.run(scripts.release(build.keys, view, build.name))
+                await self._give_up(at, build)
+            raise
+        if replaced is None:
+            await self._give_up(at, build)
         if replaced:
             await self.retire(at, Index.of_entry(view.encode(), replaced))
         return replaced is not None
+
+    async def _give_up(self, at: Address, build: _Build) -> None:
+        """The lease goes first: a write that is still under way to the server must not come after the cleaning."""
+        await self._connections.run(scripts.release(build.keys, build.meta.version, build.view, build.name))
+        await self.retire(at, Index(build.view, build.name, build.meta.version, len(build.table)))
 
     async def clean(self, at: Address) -> None:
         """Retires the indexes of a workspace that are of older versions; of one that is gone, all."""
@@ -105,8 +111,9 @@ class IndexBuilder:
         for at, build in await self._our_indexes():
             if not await self._is_wanted(at, build):
                 keys = self._keys.workspace(at)
-                told = (await self._connections.pipelined(keys.meta, [search.info(keys.index(build))], seconds=5))[0]
-                rows = 0 if isinstance(told, CommandRefused) else search.documents_ever(told)
+                asking = [search.last_document(keys.index(build))]
+                (told,) = await self._connections.pipelined(keys.meta, asking, seconds=COMMAND_SECONDS)
+                rows = 0 if isinstance(told, CommandRefused) else search.rows_covered(told)
                 await self.retire(at, Index(build.partition("_")[0], build, "", rows))
                 swept += 1
         return swept
@@ -114,7 +121,7 @@ class IndexBuilder:
     async def _is_wanted(self, at: Address, build: str) -> bool:
         view = build.partition("_")[0]
         builder = await self._connections.command("GET", self._keys.workspace(at).building(view))
-        if builder == build.encode():
+        if builder is not None and builder.startswith(build.encode() + b" "):
             return True
         found = await self._reader.find(at)
         return found is not None and any(index.build == build for index in found.ready(view))
@@ -152,9 +159,9 @@ class _Build:
     table: Table
 
     async def begin(self) -> bool:
-        """Takes the lease; False where another worker has it."""
-        lease = ("SET", self.keys.building(self.view), self.name, "NX", "PX", layout.LEASE_MS)
-        return bool(await self.connections.command(*lease))
+        """Takes the lease; False where another worker has it, or the workspace changed."""
+        call = scripts.begin_index(self.keys, self.meta.version, self.view, self.name)
+        return (await self.connections.run(call)) == 1
 
     async def run(self, text: TextView | None, server_b: float) -> bytes | None:
         """Builds it and makes it known: the entry that it replaces, b"" for none; None if it is no longer wanted."""
@@ -187,16 +194,27 @@ class _Build:
         return draft.shape()
 
     async def _fill(self, documents: Documents) -> bool:
-        """Writes all documents; False if the index is no longer wanted."""
+        """Writes all documents; False if the index is no longer wanted. While some are written, the next are made."""
         slices = slices_of(self.table)
-        while (part := await on_cpu(lambda: _next_documents(slices, documents), is_long=True)) is not None:
-            first, made = part
-            for chunk in _chunks(made):
-                started = time.monotonic()
-                if not await self._put(chunk, first):
+        making = asyncio.create_task(on_cpu(lambda: _next_documents(slices, documents), is_long=True))
+        try:
+            while (part := await making) is not None:
+                making = asyncio.create_task(on_cpu(lambda: _next_documents(slices, documents), is_long=True))
+                if not await self._write(*part):
                     return False
-                first += len(chunk)
-                await anyio.sleep(time.monotonic() - started)
+            return True
+        finally:
+            making.cancel()
+            await asyncio.gather(making, return_exceptions=True)
+
+    async def _write(self, first: int, documents: Sequence[list[str]]) -> bool:
+        """Writes some documents in chunks, with pauses."""
+        for chunk in _chunks(documents):
+            started = time.monotonic()
+            if not await self._put(chunk, first):
+                return False
+            first += len(chunk)
+            await anyio.sleep(time.monotonic() - started)
         return True
 
     async def _put(self, documents: Sequence[Sequence[str]], first: int) -> bool:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import time
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from typing import Any
@@ -32,6 +33,12 @@ INDEXED_FROM_ROWS = 5_000
 
 REMEMBERED = 1_000
 
+TRY_AGAIN_SECONDS = 60.0
+"""How long a worker waits before it builds an index of the same version again: the first was refused, or is gone."""
+
+SWEEP_SECONDS = 300.0
+"""A worker that asks questions sweeps at its first one and then this often: builders die without a word."""
+
 _View = tuple[Address, str]
 
 
@@ -46,7 +53,9 @@ class IndexLife:
         self._ability: Ability | None = None
         self._is_probed = False
         self._tasks: dict[asyncio.Task[Any], bool] = {}
-        self._done: OrderedDict[_View, str] = OrderedDict()
+        self._swept_at = -SWEEP_SECONDS
+        self._ready: OrderedDict[_View, str] = OrderedDict()
+        self._tried: OrderedDict[_View, tuple[str, float]] = OrderedDict()
         self._asked: OrderedDict[_View, str] = OrderedDict()
 
     async def ability(self) -> Ability | None:
@@ -57,8 +66,9 @@ class IndexLife:
             except StoreUnavailableError:
                 return None
             self._is_probed = True
-            if self._ability is not None:
-                self._later(self._builder.sweep())
+        if self._ability is not None and time.monotonic() - self._swept_at >= SWEEP_SECONDS:
+            self._swept_at = time.monotonic()
+            self._later(self._builder.sweep())
         return self._ability
 
     async def answer(self, at: Address, question: Question[Any], check: Check) -> Reading | None:
@@ -68,6 +78,7 @@ class IndexLife:
         try:
             return await self._answer(at, question, check)
         except BrokenIndexError as broken:
+            self._ready.pop((at, view_name(text_wanted(question))), None)
             self._later(self._builder.retire(at, broken.index))
         except NoSearchError:
             self._is_probed = False  # another server has taken over
@@ -75,7 +86,10 @@ class IndexLife:
 
     async def _answer(self, at: Address, question: Question[Any], check: Check) -> Reading | None:
         last = self._reader.last_known(at)
-        reading = await self._reader.answer(at, last, question, check) if last else None
+        try:
+            reading = await self._reader.answer(at, last, question, check)
+        except BrokenIndexError:
+            last, reading = (), None  # another worker may have put a new one in its place
         if reading is not None:
             return reading
         found = await self._reader.find(at)
@@ -86,8 +100,8 @@ class IndexLife:
             self._later(self._builder.clean(at))
         view = view_name(text_wanted(question))
         ready = found.ready(view)
-        if any(index.view == view or view == "none" for index in ready):
-            _remember(self._done, (at, view), found.record.version)
+        is_ready = any(index.view == view or view == "none" for index in ready)
+        _remember(self._ready, (at, view), found.record.version if is_ready else "")
         return await self._reader.answer(at, ready, question, check) if ready != list(last) else None
 
     def python_answered(self, at: Address, meta: WorkspaceMeta, question: Question[Any]) -> None:
@@ -101,12 +115,16 @@ class IndexLife:
         is_first = self._asked.get(view) != meta.version
         _remember(self._asked, view, meta.version)
         is_changed = not meta.version.endswith(".0")
-        if self._done.get(view) != meta.version and not (is_changed and is_first):
+        if self._is_lacking(view, meta.version) and not (is_changed and is_first):
             self.build_later(at, meta.version, text)
 
+    def _is_lacking(self, view: _View, version: str) -> bool:
+        tried, at = self._tried.get(view, ("", 0.0))
+        return self._ready.get(view) != version and (tried != version or time.monotonic() - at > TRY_AGAIN_SECONDS)
+
     def build_later(self, at: Address, version: str, text: TextView | None) -> None:
-        """Builds an index in the background, once for each version."""
-        _remember(self._done, (at, view_name(text)), version)
+        """Builds an index in the background."""
+        _remember(self._tried, (at, view_name(text)), (version, time.monotonic()))
         self._later(self.build(at, text), is_building=True)
 
     async def build(self, at: Address, text: TextView | None) -> bool:
@@ -120,10 +138,13 @@ class IndexLife:
         return ability is not None and await self._builder.build(at, text, ability)
 
     def replaced(self, gone: Sequence[Address]) -> None:
-        """Takes away what workspaces that were replaced or dropped had."""
-        if self._ability is not None:
-            for at in gone:
-                self._later(self._builder.clean(at))
+        """Takes away the indexes that workspaces had which were replaced or dropped."""
+        for at in gone:
+            self._later(self._clean(at))
+
+    async def _clean(self, at: Address) -> None:
+        if await self.ability() is not None:
+            await self._builder.clean(at)
 
     async def sweep(self) -> None:
         """Takes away indexes whose workspaces are gone."""
@@ -153,8 +174,8 @@ class IndexLife:
             logger.error("a search index was not built or not removed", exc_info=error)
 
 
-def _remember(known: OrderedDict[_View, str], view: _View, version: str) -> None:
-    known[view] = version
+def _remember(known: OrderedDict[_View, Any], view: _View, what: Any) -> None:
+    known[view] = what
     known.move_to_end(view)
     while len(known) > REMEMBERED:
         known.popitem(last=False)

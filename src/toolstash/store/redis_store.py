@@ -122,10 +122,11 @@ class RedisStore(BaseStore):
         words = reply.split(b"\n")
         if words[0] != b"ok":
             raise _refused(words, meta, quota)
-        created = int(words[1]) / 1e6
-        stored = records.stored_meta(meta, payload, f"{generation}.0", created)
-        dropped = [layout.decode_id(part.decode()) for part in words[2:] if part]
-        self._indexes.replaced([at, *(Address(at.space, workspace_id) for workspace_id in dropped)])
+        lines = [line.decode().split(" ") for line in words[1:]]
+        stored = records.stored_meta(meta, payload, f"{generation}.0", int(lines[0][0]) / 1e6)
+        dropped = [layout.decode_id(part) for part, _ in lines[1:]]
+        indexed = (name for name, line in zip([at.workspace_id, *dropped], lines, strict=True) if line[1] == "1")
+        self._indexes.replaced([Address(at.space, name) for name in indexed])
         return Replaced(stored, dropped)
 
     async def _put_chunks(
@@ -238,8 +239,8 @@ class RedisStore(BaseStore):
     async def drop(self, at: Address) -> bool:
         self._snapshots.forget(at)
         call = scripts.drop(self._keys.workspace(at), scripts.new_operation())
-        existed, left = (await self._connections.run(call)).split()
-        self._indexes.replaced([at])
+        existed, is_indexed, left = (await self._connections.run(call)).split()
+        self._indexes.replaced([at] if is_indexed == b"1" else [])
         if left == b"0":
             await self._let_go(at.space)
         return existed == b"1"

@@ -20,8 +20,8 @@ logger = logging.getLogger("toolstash")
 
 PROBE_SECONDS = 10.0
 
-_PAD_WEIGHT = 16
-_SHAPE = IndexShape(rows=2, text=TextView.of(None), mean_chars=9, columns={})
+_PAD_WEIGHT = 32
+_SHAPE = IndexShape(rows=2, text=TextView.of(None), mean_chars=17, columns={})
 _ASKED = ordered("@t:(a) (-(-(@g:{x})))", RANKED, 0, 2)
 
 
@@ -50,12 +50,12 @@ async def probe(connections: Connections, keys: Keys) -> Ability | None:
         search.create(at, build, _SHAPE.schema(), 60),
         ("HSET", f"{documents}0", "n", 0, "t", "a", "g", "x,y"),
         ("PEXPIRE", f"{documents}0", 60_000),
-        ("HSET", f"{documents}1", "n", 1, "t", "a", "p1", "__", "g", "x"),
+        ("HSET", f"{documents}1", "n", 1, "t", "a", "p1", "_", "g", "x"),
         ("PEXPIRE", f"{documents}1", 60_000),
         search.aggregate(index, _ASKED),
         search.info(index),
         search.list_all(),
-        search.some_documents(index, 1),
+        search.last_document(index),
         search.drop(index),
         ("UNLINK", f"{documents}0", f"{documents}1"),
     ]
@@ -77,7 +77,7 @@ def _explain(message: str) -> None:
 
 
 def _b_of(reply: tuple[int, list[dict[str, str]]]) -> float | None:
-    """The b that explains both scores of the probe: documents of 1 and of 17 tokens, each with the word once."""
+    """The b that explains both scores of the probe: documents of 1 and of 33 tokens, each with the word once."""
     scores = [float(row["__score"]) for row in reply[1]]
     if len(scores) != 2 or min(scores) <= 0:
         logger.warning("the data store's search does not find what it should: Python searches")

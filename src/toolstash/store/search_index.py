@@ -57,7 +57,7 @@ class Index:
 
 
 class BrokenIndexError(Exception):
-    """The index has lost documents, or is gone."""
+    """The index has lost documents or what is known of it, or is gone."""
 
     def __init__(self, index: Index) -> None:
         super().__init__(index.build)
@@ -139,19 +139,23 @@ class IndexReader:
         """
         for index in indexes:
             shape = await self._shape(at, index)
-            made = None if shape is None else plan(question, shape)
+            made = plan(question, shape)
             if made is not None:
-                reading = await self._ask(at, index, made, check)
+                try:
+                    reading = await self._ask(at, index, made, check)
+                except BrokenIndexError:
+                    self._last.pop(at, None)
+                    raise
                 _remember(self._last, at, indexes if reading is not None else ())
                 return reading
         return None
 
-    async def _shape(self, at: Address, index: Index) -> IndexShape | None:
+    async def _shape(self, at: Address, index: Index) -> IndexShape:
         shape = self._shapes.get(index.build)
         if shape is None:
             document = await self._connections.command("GET", self._keys.workspace(at).shape(index.build))
             if document is None:
-                return None
+                raise BrokenIndexError(index)
             shape = IndexShape.from_json(cast(Mapping[str, Any], unpack(document)))
             _remember(self._shapes, index.build, shape)
         return shape

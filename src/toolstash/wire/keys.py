@@ -10,7 +10,7 @@
     <prefix>:{<space>}:<workspace>:retired:<g> string how often rows of a replaced generation were edited, RETIRED_MS
     <prefix>:{<space>}:<workspace>:indexes   hash     its search indexes: view → build, version and rows
     <prefix>:{<space>}:<workspace>:shape:<build> string what an index holds of which fields
-    <prefix>:{<space>}:<workspace>:building:<view> string the build of an index that is being made, LEASE_MS
+    <prefix>:{<space>}:<workspace>:building:<view> string build and version of an index that is being made, LEASE_MS
     <prefix>:{<space>}:<workspace>:doc:<build>:<n> hash what an index holds of row n; lives as long as the workspace
     <prefix>:{<space>}:<workspace>:idx:<build> (no key) the name of an index
     <prefix>:{<space>}:created               zset     workspaces of the space by time of storing, GONE_MS after its last

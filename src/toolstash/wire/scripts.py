@@ -97,6 +97,7 @@ SWEEP = Script("sweep", prelude="writing")
 REGISTER_SESSION = Script("register_session", prelude="writing")
 FIND_INDEXES = Script("find_indexes", prelude="reading")
 ROWS_AT = Script("rows_at", prelude="reading")
+BEGIN_INDEX = Script("begin_index")
 PUT_DOCUMENTS = Script("put_documents", prelude="writing")
 PUBLISH_INDEX = Script("publish_index", prelude="writing")
 RETIRE_INDEX = Script("retire_index")
@@ -211,7 +212,7 @@ def mutate(
 
 
 def drop(at: WorkspaceKeys, operation: str) -> ScriptCall:
-    """Removes a workspace. Reply: two words, 1 or 0, and how many workspaces the space still has."""
+    """Removes a workspace. Reply: three words, 1 or 0, the same for indexes, how many workspaces the space has left."""
     keys = [at.meta, at.gone, at.operation(operation), at.created, at.expiring]
     return ScriptCall(DROP, keys, [at.base, at.part])
 
@@ -263,6 +264,11 @@ def rows_at(
     return ScriptCall(ROWS_AT, (at.meta, at.gone, at.indexes), args)
 
 
+def begin_index(at: WorkspaceKeys, version: str, view: str, build: str) -> ScriptCall:
+    """Takes the lease to build an index of that version. Reply: 1; 0 if another worker has it, or it is not wanted."""
+    return ScriptCall(BEGIN_INDEX, (at.meta, at.building(view)), [*version.split("."), build])
+
+
 def put_documents(
     at: WorkspaceKeys, version: str, view: str, build: str, documents: Sequence[Sequence[str]], first: int
 ) -> ScriptCall:
@@ -283,9 +289,9 @@ def retire_index(at: WorkspaceKeys, view: str, build: str) -> ScriptCall:
     return ScriptCall(RETIRE_INDEX, (at.indexes, at.shape(build)), (view, build))
 
 
-def release(at: WorkspaceKeys, view: str, build: str) -> ScriptCall:
+def release(at: WorkspaceKeys, version: str, view: str, build: str) -> ScriptCall:
     """Gives a lease back, if it is still one's own."""
-    return ScriptCall(RELEASE, (at.building(view),), (build,))
+    return ScriptCall(RELEASE, (at.building(view),), (build, version))
 
 
 def _or_blank(number: int | None) -> int | str:

@@ -42,29 +42,25 @@ def list_all() -> Command:
     return ("FT._LIST",)
 
 
-def some_documents(index: str, count: int) -> Command:
-    """The keys of some documents of an index."""
-    return ("FT.SEARCH", index, "*", "NOCONTENT", "LIMIT", 0, count, "DIALECT", 2)
+def last_document(index: str) -> Command:
+    """The key of the document with the highest number."""
+    return ("FT.SEARCH", index, "*", "NOCONTENT", "SORTBY", "n", "DESC", "LIMIT", 0, 1, "TIMEOUT", 0, "DIALECT", 2)
 
 
 def aggregate_reply(reply: Any) -> tuple[int, list[dict[str, str]]]:
-    """How many results there are, and those that were asked for, as fields."""
-    rows = [[word.decode() for word in row] for row in reply[1:]]
-    return int(reply[0]), [dict(zip(row[::2], row[1::2], strict=True)) for row in rows]
+    """How many results there are, and those that were asked for, as fields; a field without a value is left out."""
+    rows = [zip(row[::2], row[1::2], strict=True) for row in reply[1:]]
+    return int(reply[0]), [{name.decode(): value.decode() for name, value in row if value is not None} for row in rows]
 
 
 def document_count(reply: Any) -> int:
     """How many documents an index has, by what `info` replied."""
-    return _fact(reply, b"num_docs")
+    return int(dict(zip(reply[::2], reply[1::2], strict=True))[b"num_docs"])
 
 
-def documents_ever(reply: Any) -> int:
-    """How many documents were ever written to an index, by what `info` replied."""
-    return _fact(reply, b"max_doc_id")
-
-
-def _fact(reply: Any, name: bytes) -> int:
-    return int(dict(zip(reply[::2], reply[1::2], strict=True))[name])
+def rows_covered(reply: Any) -> int:
+    """How many rows have documents, counted up to the last one, by what `last_document` replied."""
+    return int(reply[1].rpartition(b":")[2]) + 1 if len(reply) > 1 else 0
 
 
 def is_unknown_command(message: str) -> bool:

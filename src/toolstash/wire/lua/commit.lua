@@ -2,7 +2,8 @@
 -- KEYS: meta, gone, operation, created, expiring.
 -- ARGV: base, part, generation, kind, parts, ttl ms or '', tombstone, max workspaces or '', max bytes or '',
 --       rule type or '', number of allowed producers, the producers, then pairs for meta.
--- Returns lines: "ok", time in µs, dropped parts… | "conflict", type, producer | "torn" | "quota".
+-- Returns lines: "ok", time in µs, dropped parts…, where after a blank "1" means that there are indexes to be taken
+--   away, else "0" | "conflict", type, producer | "torn" | "quota".
 local meta, gone, operation, created, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local base, part, generation, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local parts, ttl, tombstone = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
@@ -73,7 +74,7 @@ if max_workspaces or max_bytes then
     end
     forget(base, other[1], created, expiring)
     count, total = count - 1, total - other[2]
-    dropped[#dropped + 1] = other[1]
+    dropped[#dropped + 1] = other[1] .. ' ' .. is_indexed(base .. other[1] .. ':')
   end
 end
 
@@ -112,5 +113,5 @@ if old[1] and old[1] ~= generation then
     end
   end
 end
-table.insert(dropped, 1, integer(now))
+table.insert(dropped, 1, integer(now) .. ' ' .. is_indexed(stem))
 return remember(operation, 'ok\n' .. table.concat(dropped, '\n'))

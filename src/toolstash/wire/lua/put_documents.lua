@@ -3,7 +3,8 @@
 --   each document how many words it has, and these: names of fields and values by turns.
 -- Returns 1, or 0 when the workspace changed or is gone, or another worker builds now.
 local m = redis.call('HMGET', KEYS[1], 'gen', 'rev')
-if m[1] ~= ARGV[1] or m[2] ~= ARGV[2] or redis.call('GET', KEYS[2]) ~= ARGV[3] then
+local lease = ARGV[3] .. ' ' .. ARGV[1] .. '.' .. ARGV[2]
+if m[1] ~= ARGV[1] or m[2] ~= ARGV[2] or redis.call('GET', KEYS[2]) ~= lease then
   return 0
 end
 local life = redis.call('PTTL', KEYS[1])

@@ -35,6 +35,11 @@ local function expire_registry(created, expiring)
   end
 end
 
+-- Whether a workspace has search indexes, which outlive it until somebody takes them away: '1' or '0'.
+local function is_indexed(stem)
+  return integer(redis.call('EXISTS', stem .. 'indexes'))
+end
+
 local function forget(base, part, created, expiring)
   local stem = base .. part .. ':'
   local old = redis.call('HMGET', stem .. 'meta', 'gen', 'kind')
