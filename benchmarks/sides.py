@@ -71,13 +71,13 @@ def peers(payload: Any) -> Generator[dict[str, Ask]]:
         with (
             peer(ctxtual.MemoryStore(), payload) as memory,
             peer(ctxtual.SQLiteStore(database), payload) as sqlite,
-            _out_of_collections(),
+            out_of_collections(),
         ):
             yield {MEMORY: memory, SQLITE: sqlite}
 
 
 @contextmanager
-def _out_of_collections() -> Generator[None]:
+def out_of_collections() -> Generator[None]:
     """What is held now (the rows of a MemoryStore) is not visited when Python collects garbage of either side."""
     gc.collect()
     gc.freeze()

@@ -1,4 +1,4 @@
-"""P1: storing rows. P11: what they weigh in Redis."""
+"""P1: storing rows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,6 @@ CHUNK = 2_000
 async def storing(url: str, runs: int) -> list[Table]:
     """Stores 10,000 and 100,000 rows by hand, through a producer, and with ctxtual's stores."""
     time_table = Table("P1", "store rows, notice returned")
-    size_table = Table("P11", "bytes in Redis per stored byte")
     for count in (10_000, 100_000):
         rows = make_rows(count)
         work = f"{count:,} rows"
@@ -29,8 +28,7 @@ async def storing(url: str, runs: int) -> list[Table]:
         time_table.add(work, "toolstash", await timed(partial(ours, url, rows), runs=runs))
         time_table.add(work, "ctxtual SQLiteStore", await timed(partial(ctxtual_sqlite, rows), runs=1))
         time_table.add(work, "ctxtual MemoryStore", await timed(partial(ctxtual_memory, rows), runs=1))
-        await weigh(url, rows, size_table)
-    return [time_table, size_table]
+    return [time_table]
 
 
 async def by_hand(url: str, rows: list[dict[str, Any]]) -> None:
@@ -87,16 +85,3 @@ def _ctxtual_store(store: Any, rows: list[dict[str, Any]]) -> None:
 
     load_papers()
     store.close()
-
-
-async def weigh(url: str, rows: list[dict[str, Any]], table: Table) -> None:
-    """MEMORY USAGE of every key of a fresh workspace against the bytes of its rows."""
-    stored = sum(len(orjson.dumps(row)) for row in rows)
-    client = Redis.from_url(url)
-    async with client, RedisStore(url, prefix="weigh") as store:
-        ctx = Ctx(store)
-        await ctx.store_workspace(rows, workspace_type="papers", workspace_id="w")
-        used = [await client.memory_usage(key, samples=0) async for key in client.scan_iter("weigh:*")]
-        await store.clear()
-    table.add(f"{len(rows):,} rows", "the rows as JSON", stored, unit="bytes")
-    table.add(f"{len(rows):,} rows", "toolstash, plain list", sum(size or 0 for size in used), unit="bytes")

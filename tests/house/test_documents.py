@@ -22,6 +22,7 @@ RUNNABLE = [
     "docs/producers.md",
     "docs/reading-back.md",
     "docs/search.md",
+    "docs/search-index.md",
     "docs/stores.md",
 ]
 NEEDS_A_SERVER = ("redis://", "Ctx()", "asyncio.run(")

@@ -24,13 +24,16 @@ from toolstash.query.terms import parse_query
 from toolstash.store.codec import plain_value
 
 MANY = settings(
-    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
+    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow]
 )
 EACH = 8
-"""Questions for each set of rows: so there are 800 in each test."""
+"""Questions for each set of rows: so there are 480 in each test."""
 
 SERVERS = st.sampled_from(["redis-8.2", "redis-8.2", "valkey-search", "cluster"])
 """Each set of rows is asked on one server: half of them on Redis, a quarter each on Valkey and on the cluster."""
+
+COPIES = st.sampled_from([1, 1, 5, 40])
+"""How often the rows are there: the module treats common words and values otherwise than rare ones."""
 
 LEAST_SHARES = {"filters": 0.1, "pipelines": 0.05, "fields": 0.1, "groups": 0.05, "searches": 0.2, "together": 0.1}
 """How many of the questions the index must have answered itself, so that the comparison is one."""
@@ -74,37 +77,49 @@ some_rows = strategies.rows(max_size=12).filter(bool)
 
 
 @MANY
-@given(SERVERS, some_rows, several(strategies.conditions(depth=2)))
-async def test_filters(search_stores: Stores, server: str, rows: list[Any], conditions: list[dict[str, Any]]) -> None:
+@given(SERVERS, COPIES, some_rows, several(strategies.conditions(depth=2)))
+async def test_filters(
+    search_stores: Stores, server: str, copies: int, rows: list[Any], conditions: list[dict[str, Any]]
+) -> None:
     pipes = [Pipe(compile_pipeline([{"filter": condition}]), 100) for condition in conditions]
-    await compare("filters", search_stores[server], rows, None, [*pipes])
+    await compare("filters", search_stores[server], rows * copies, None, [*pipes])
 
 
-@settings(MANY, max_examples=50)
-@given(SERVERS, some_rows, several(strategies.pipelines(), 2))
-async def test_pipelines(search_stores: Stores, server: str, rows: list[Any], pipelines: list[list[Any]]) -> None:
-    await compare(
-        "pipelines", search_stores[server], rows, None, [Pipe(compile_pipeline(steps), 5) for steps in pipelines]
-    )
+@settings(MANY, max_examples=40)
+@given(SERVERS, COPIES, some_rows, several(strategies.pipelines(), 2))
+async def test_pipelines(
+    search_stores: Stores, server: str, copies: int, rows: list[Any], pipelines: list[list[Any]]
+) -> None:
+    pipes = [Pipe(compile_pipeline(steps), 5) for steps in pipelines]
+    await compare("pipelines", search_stores[server], rows * copies, None, [*pipes])
 
 
 FIELDS = st.tuples(strategies.paths(), st.booleans(), st.sampled_from(["$eq", "$ne", "$gt", "$lte", "$contains"]))
 
 
 @MANY
-@given(SERVERS, some_rows, several(st.tuples(FIELDS, st.sampled_from([0, 1, "a", "ab", 1.5, 2**53, str(2**53)]))))
-async def test_single_fields(search_stores: Stores, server: str, rows: list[Any], fields: list[Any]) -> None:
+@given(
+    SERVERS, COPIES, some_rows, several(st.tuples(FIELDS, st.sampled_from([0, 1, "a", "ab", 1.5, 2**53, str(2**53)])))
+)
+async def test_single_fields(
+    search_stores: Stores, server: str, copies: int, rows: list[Any], fields: list[Any]
+) -> None:
     questions: list[Question[Any]] = []
     for (path, descending, operator), value in fields:
         questions += [Sort(path, descending, 5), FieldValues(path, 5), Filter(compile_leaf(path, operator, value), 3)]
-    await compare("fields", search_stores[server], rows, None, questions)
+    await compare("fields", search_stores[server], rows * copies, None, questions)
 
 
 @MANY
-@given(SERVERS, some_rows, several(st.tuples(strategies.path_lists(max_size=2) | st.none(), strategies.metric_specs())))
-async def test_groups(search_stores: Stores, server: str, rows: list[Any], groupings: list[Any]) -> None:
+@given(
+    SERVERS,
+    COPIES,
+    some_rows,
+    several(st.tuples(strategies.path_lists(max_size=2) | st.none(), strategies.metric_specs())),
+)
+async def test_groups(search_stores: Stores, server: str, copies: int, rows: list[Any], groupings: list[Any]) -> None:
     questions = [Aggregate(grouping_of(field, {"m1": metric, "m2": "count"}), 4) for field, metric in groupings]
-    await compare("groups", search_stores[server], rows, None, [*questions])
+    await compare("groups", search_stores[server], rows * copies, None, [*questions])
 
 
 PLAIN = ["run", "running", "école", "fine", "xv-77", "12.5", "x", "a@b.org", "true", "it's", "retry_backoff", "5", "1"]
@@ -119,13 +134,16 @@ PLAIN_QUERIES = st.lists(st.sampled_from(PLAIN), min_size=1, max_size=3).map(" "
 @MANY
 @given(
     SERVERS,
+    COPIES,
     ROWS | FULL_ROWS | FULL_ROWS,
     several(QUERIES | PLAIN_QUERIES | PLAIN_QUERIES),
     st.sampled_from([None, ("title",), ("run", "title")]),
 )
-async def test_searches(search_stores: Stores, server: str, rows: list[Any], queries: list[str], fields: Any) -> None:
+async def test_searches(
+    search_stores: Stores, server: str, copies: int, rows: list[Any], queries: list[str], fields: Any
+) -> None:
     questions = [Search(parse_query(query), fields, 100) for query in queries]
-    await compare("searches", search_stores[server], rows, TextView.of(fields), [*questions])
+    await compare("searches", search_stores[server], rows * copies, TextView.of(fields), [*questions])
 
 
 WORDS = st.sampled_from(["red", "fox runs", '"red fox"', "xv-77", "図書館", "hen*", "fox red hen", "12.5", "ecole"])
@@ -153,9 +171,9 @@ COUNTED = st.lists(STEPS, max_size=4).map(lambda steps: [*steps, {"count": True}
 
 
 @MANY
-@given(SERVERS, DOCUMENTS, several(st.lists(STEPS, min_size=1, max_size=5) | COUNTED))
+@given(SERVERS, COPIES, DOCUMENTS, several(st.lists(STEPS, min_size=1, max_size=5) | COUNTED))
 async def test_words_and_fields_together(
-    search_stores: Stores, server: str, rows: list[Any], pipelines: list[list[Any]]
+    search_stores: Stores, server: str, copies: int, rows: list[Any], pipelines: list[list[Any]]
 ) -> None:
     questions = [Pipe(compile_pipeline(steps), 10) for steps in pipelines]
-    await compare("together", search_stores[server], rows, TextView.of(None), [*questions])
+    await compare("together", search_stores[server], rows * copies, TextView.of(None), [*questions])

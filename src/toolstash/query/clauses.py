@@ -6,6 +6,7 @@ Nothing that comes from outside gets into a clause as it is: values become diges
 from __future__ import annotations
 
 from collections.abc import Sequence
+from operator import eq
 from typing import Any, cast
 
 from toolstash.query.columns import Column, is_double, tag_of
@@ -16,6 +17,7 @@ from toolstash.query.values import is_number, spellings
 
 MOST_LISTED = 500
 
+_NOT = "(-"
 _RANGES = {"$gt": "[({} +inf]", "$gte": "[{} +inf]", "$lt": "[-inf ({}]", "$lte": "[-inf {}]"}
 
 
@@ -36,30 +38,54 @@ def words_clause(query: Query) -> str:
 
 
 def _term(term: Term) -> str:
-    if not term.tokens:
-        raise NotIndexedError
+    if not term.tokens or any(map(eq, term.tokens, term.tokens[1:])):
+        raise NotIndexedError  # the module takes one word for two neighbours of a phrase that are the same
     return term.tokens[0] if len(term.tokens) == 1 else f'"{" ".join(term.tokens)}"'
 
 
-def condition_clause(condition: Condition, shape: IndexShape) -> str:
-    """The rows for which the condition holds.
+def unscored(clause: str) -> str:
+    """One of `condition_clauses`, such that it adds nothing to a row's score: negations add none."""
+    return clause if clause.startswith(_NOT) else f"{_NOT}{_NOT}{clause}))"
+
+
+def condition_clauses(condition: Condition, shape: IndexShape) -> list[str]:
+    """The rows for which the condition holds are those that meet all of these clauses.
+
+    A negation stands only at the top: inside other clauses the module loses rows, or finds too many.
 
     Raises:
-        NotIndexedError: Some comparison is not indexed.
+        NotIndexedError: Some comparison is not indexed, or a negation stands too deep.
     """
-    if isinstance(condition, Leaf):
-        return _leaf(condition, shape)
     if isinstance(condition, AllOf):
-        if not condition.parts:
-            raise NotIndexedError
-        return f"({' '.join(condition_clause(part, shape) for part in condition.parts)})"
-    assert isinstance(condition, AnyOf)
-    any_of = _any([condition_clause(part, shape) for part in condition.parts])
-    return f"(-{any_of})" if condition.negated else any_of
+        return [clause for part in condition.parts for clause in condition_clauses(part, shape)]
+    if isinstance(condition, AnyOf) and condition.negated:
+        return [_not(_part(part, shape)) for part in condition.parts]
+    return [_part(condition, shape)]
+
+
+def _part(condition: Condition, shape: IndexShape) -> str:
+    return _leaf(condition, shape) if isinstance(condition, Leaf) else _unnegated(condition, shape)
+
+
+def _unnegated(condition: Condition, shape: IndexShape) -> str:
+    """A clause without negations, which may stand anywhere."""
+    if isinstance(condition, Leaf):
+        clause = _leaf(condition, shape)
+    else:
+        assert isinstance(condition, (AllOf, AnyOf))
+        parts = [_unnegated(part, shape) for part in condition.parts]
+        clause = _any(parts) if isinstance(condition, AnyOf) else f"({' '.join(parts)})"
+    if clause.startswith(_NOT) or clause == "()" or (isinstance(condition, AnyOf) and condition.negated):
+        raise NotIndexedError
+    return clause
 
 
 def _any(clauses: Sequence[str]) -> str:
-    return f"({' | '.join(clauses)})"
+    return clauses[0] if len(clauses) == 1 else f"({' | '.join(clauses)})"
+
+
+def _not(clause: str) -> str:
+    return clause[len(_NOT) : -1] if clause.startswith(_NOT) else f"{_NOT}{clause})"
 
 
 def _leaf(leaf: Leaf, shape: IndexShape) -> str:
@@ -77,7 +103,7 @@ def _leaf(leaf: Leaf, shape: IndexShape) -> str:
         clause = _any([_equal(value, column) for value in cast(list[Any], leaf.value)])
     else:
         raise NotIndexedError
-    return f"(-{clause})" if negated else clause
+    return _not(clause) if negated else clause
 
 
 def _range(leaf: Leaf, column: Column) -> str:

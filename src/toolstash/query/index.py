@@ -141,13 +141,13 @@ class Documents:
 
     Args:
         shape: What they hold.
-        server_b: The server's own b of BM25. Where it is not ours, lengths are stretched so that ranking comes out
-            the same: 1 - b + b·L/A stays what it is for ours when L becomes r·L + (1 - r)·A, with r = B / b.
+        server_b: The server's own b of BM25. Where it is more than ours, every row is made longer by as much as makes
+            ranking come out the same: 1 - b + b·L/A is 1 - B + B·L/A again when A·(b/B - 1) is added to each L.
     """
 
     def __init__(self, shape: IndexShape, server_b: float) -> None:
         self._shape = shape
-        self._ratio = B / server_b
+        self._added_chars = round(shape.mean_chars * (server_b / B - 1))
         self._known: dict[str, dict[Any, _KnownValue]] = {
             path: {equality_key(value): _known(column, code, value) for code, value in enumerate(column.values)}
             for path, column in shape.columns.items()
@@ -171,10 +171,9 @@ class Documents:
 
     def _add_texts(self, rows: Sequence[Any], text: TextView, documents: list[list[str]]) -> None:
         lengths = haystack_of(rows, text).lengths
-        stretched = (1 - self._ratio) * self._shape.mean_chars
         for row, length, document in zip(rows, lengths, documents, strict=True):
             held = row if text.fields is None else [as_json(field_of(row, path)) for path in text.fields]
-            document += _text_fields(tokens_of(texts_of(held)), round(self._ratio * length + stretched))
+            document += _text_fields(tokens_of(texts_of(held)), length + self._added_chars)
 
     def _add_values(
         self, path: str, column: Column, values: Sequence[Any], documents: list[list[str]], tags: list[list[str]]

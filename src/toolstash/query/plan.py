@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolstash.contracts import Hit
-from toolstash.query.clauses import NotIndexedError, condition_clause
+from toolstash.query.clauses import NotIndexedError, condition_clauses
 from toolstash.query.index import IndexShape
 from toolstash.query.plan_groups import plan_aggregate, plan_values
 from toolstash.query.plan_pipe import MOST_FETCHED, plan_pipe, sort_field, text_clause
@@ -64,7 +64,7 @@ def _plan_search(question: Search, shape: IndexShape) -> HitsPlan:
 
 
 def _plan_filter(question: Filter, shape: IndexShape) -> HitsPlan:
-    clause = condition_clause(question.leaf, shape)
+    (clause,) = condition_clauses(question.leaf, shape)
     return HitsPlan(ordered(clause, IN_ROW_ORDER, 0, _fetched(question.limit)), _plain_hits)
 
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from toolstash.fieldpath import MISSING
-from toolstash.query.clauses import NotIndexedError, condition_clause, words_clause
+from toolstash.query.clauses import NotIndexedError, condition_clauses, unscored, words_clause
 from toolstash.query.conditions import AllOf, AnyOf, Leaf
 from toolstash.query.grouping import Grouping
 from toolstash.query.index import IndexShape, TextView
@@ -94,8 +94,7 @@ class _Draft:
     def _add(self, step: Step) -> None:
         asks = step.asks
         if isinstance(asks, (Leaf, AllOf, AnyOf)):
-            if not isinstance(asks, AllOf) or asks.parts:
-                self.filters.append(condition_clause(asks, self.shape))
+            self.filters += condition_clauses(asks, self.shape)
         elif isinstance(asks, Searched) and self.words is None:
             self.words, self.order = text_clause(asks, self.shape), RANKED
         elif isinstance(asks, Sorted):
@@ -113,11 +112,22 @@ class _Draft:
         self.start, self.stop, self.is_cut = self.start + start, min(ends, default=None), True
 
     def clause(self) -> str:
-        """All that rows must meet. A filter beside ranked words is negated twice: only words may add to the score."""
-        is_ranked = any(name == "__score" for name, _ in self.order)
-        filters = [f"(-(-{clause}))" for clause in self.filters] if is_ranked else self.filters
+        """All that rows must meet."""
         words = [] if self.words is None else [self.words]
-        return " ".join([*words, *filters]) or EVERYTHING
+        return " ".join([*words, *self.filters]) or EVERYTHING
+
+    def ranked_clause(self) -> str:
+        """The same, where only words may add to the score: a filter is negated twice for that.
+
+        Raises:
+            NotIndexedError: Beside filters the module forgets all but one of several words, and even loses rows.
+        """
+        is_ranked = any(name == "__score" for name, _ in self.order)
+        if self.words is None or not self.filters or not is_ranked:
+            return self.clause()
+        if "|" in self.words:
+            raise NotIndexedError
+        return " ".join([self.words, *map(unscored, self.filters)])
 
     def left_of(self, matched: int) -> int:
         """How many rows are left after the limits."""
@@ -188,12 +198,13 @@ class RowsPlan:
 
     question: Pipe
     draft: _Draft
+    clause: str
     rest: Sequence[NamedStep]
     count: int
 
     @classmethod
     def of(cls, question: Pipe, draft: _Draft, rest: Sequence[NamedStep]) -> RowsPlan:
-        """Raises NotIndexedError where too many rows would have to be fetched."""
+        """Raises NotIndexedError where too many rows would have to be fetched, or their order is not the index's."""
         if any(isinstance(step.asks, Grouping) for _, _, step in rest[:-1]):
             raise NotIndexedError  # what a step names behind it may be no field of the groups, which is worth a hint
         left = MOST_FETCHED + 1 if draft.stop is None else draft.stop - draft.start
@@ -201,11 +212,11 @@ class RowsPlan:
         count = max(0, left if needs_all else min(left, question.limit))
         if count > MOST_FETCHED or draft.start > MOST_SKIPPED:
             raise NotIndexedError
-        return cls(question, draft, rest, count)
+        return cls(question, draft, draft.ranked_clause(), rest, count)
 
     @property
     def words(self) -> list[str]:
-        return ordered(self.draft.clause(), self.draft.order, self.draft.start, self.count)
+        return ordered(self.clause, self.draft.order, self.draft.start, self.count)
 
     def positions(self, reply: Reply) -> list[int]:
         return reply.positions

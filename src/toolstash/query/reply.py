@@ -53,7 +53,7 @@ class Plan(Protocol):
 
 def ordered(clause: str, order: Order, start: int, count: int) -> list[str]:
     """Rows start to start + count of those that the clause finds, in that order."""
-    words = [clause]
+    words = [clause, "VERBATIM"]
     if any(name == "__score" for name, _ in order):
         words += ["ADDSCORES", "SCORER", "BM25STD"]
     words += ["SORTBY", str(2 * len(order))]
@@ -64,7 +64,7 @@ def ordered(clause: str, order: Order, start: int, count: int) -> list[str]:
 
 def grouped(clause: str, fields: Sequence[str], reducers: Sequence[str], order: Order, count: int) -> list[str]:
     """The first groups in that order, with what the reducers make of each."""
-    words = [clause, "GROUPBY", str(len(fields)), *(f"@{name}" for name in fields), *reducers]
+    words = [clause, "VERBATIM", "GROUPBY", str(len(fields)), *(f"@{name}" for name in fields), *reducers]
     for name, descending in order:
         words += ["SORTBY", "2", f"@{name}", "DESC" if descending else "ASC"]
     return [*words, "LIMIT", "0", str(count), *_ENDING]

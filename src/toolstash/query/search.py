@@ -51,8 +51,8 @@ def search(haystack: Haystack, query: Query, work: Work, within: Collection[int]
             rows: Collection[int] = counted[term].keys()
             if within is not None:
                 rows = [row for row in rows if row in within]
-            for word in term.words or (term,):
-                _add_scores(haystack, counted[word], rows, scores)
+            shares = [counted[word] for word in term.words or (term,)]
+            _add_scores(haystack, shares, rows, scores)
             if rows and _ORDER[term.rung] < _ORDER[answered]:
                 answered = term.rung
         if scores:
@@ -77,18 +77,24 @@ class _Counts(dict[Term, Mapping[int, int]]):
         return counts
 
 
-def _add_scores(haystack: Haystack, counts: Mapping[int, int], rows: Iterable[int], scores: dict[int, float]) -> None:
-    """Adds one word's share to the scores of some rows."""
+def _add_scores(
+    haystack: Haystack, words: Sequence[Mapping[int, int]], rows: Iterable[int], scores: dict[int, float]
+) -> None:
+    """Adds a term's share to the scores of some rows: the sum of those of its words, by how often each stands where."""
     lengths, size = haystack.lengths, len(haystack)
-    rarity = _rarity(size, len(counts))
+    weighed = [(counts, rarity_of(size, len(counts))) for counts in words]
     mean = max(1.0, sum(lengths) / max(1, size))
     for row in rows:
-        times = counts.get(row, 0)
-        score = rarity * times * (K1 + 1) / (times + K1 * (1 - B + B * lengths[row] / mean))
-        scores[row] = scores.get(row, 0.0) + score
+        damping = K1 * (1 - B + B * lengths[row] / mean)
+        share = 0.0
+        for counts, rarity in weighed:
+            times = counts.get(row, 0)
+            share += rarity * times * (K1 + 1) / (times + damping)
+        scores[row] = scores.get(row, 0.0) + share
 
 
-def _rarity(rows: int, having: int) -> float:
+def rarity_of(rows: int, having: int) -> float:
+    """The idf of a word that `having` of the rows have, in single precision up to its logarithm as in the module."""
     return math.log(_single(1 + _single(_single(rows - having + 0.5) / _single(having + 0.5))))
 
 

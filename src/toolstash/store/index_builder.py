@@ -69,9 +69,11 @@ class IndexBuilder:
         build = _Build(
             self._connections, self._keys.workspace(at), view, f"{view}_{layout.new_generation()}", meta, table
         )
-        if not len(table) or not await build.begin():
+        if not len(table):
             return False
         try:
+            if not await build.begin():
+                return False
             replaced = await build.run(text if ability.b is not None else None, ability.b or B)
         except BaseException:
             with anyio.CancelScope(shield=True), suppress(ToolstashError), anyio.move_on_after(ENDING_SECONDS):
@@ -82,6 +84,11 @@ class IndexBuilder:
         if replaced:
             await self.retire(at, Index.of_entry(view.encode(), replaced))
         return replaced is not None
+
+    async def is_building(self, at: Address, text: TextView | None) -> bool:
+        """Whether some worker builds an index of these texts."""
+        lease = self._keys.workspace(at).building(view_name(text))
+        return await self._connections.command("EXISTS", lease) == 1
 
     async def _give_up(self, at: Address, build: _Build) -> None:
         """The lease goes first: a write that is still under way to the server must not come after the cleaning."""

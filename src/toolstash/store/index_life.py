@@ -13,6 +13,8 @@ from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from typing import Any
 
+import anyio
+
 from toolstash.contracts import Address, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError, ToolstashError
 from toolstash.query.index import TextView
@@ -28,8 +30,13 @@ from toolstash.wire.keys import Keys
 
 logger = logging.getLogger("toolstash")
 
-INDEXED_FROM_ROWS = 5_000
-"""Below that Python answers about as fast as an index, which costs more than it saves (docs/search-index.md)."""
+SEARCHED_FROM_ROWS = 5_000
+"""From how many rows on a search brings about an index: below, Python is fast enough (docs/search-index.md)."""
+
+ASKED_FROM_ROWS = 50_000
+"""The same for questions without words: a worker that has fetched the rows answers them about as fast itself."""
+
+WAITING_SECONDS = 0.1
 
 REMEMBERED = 1_000
 
@@ -108,9 +115,10 @@ class IndexLife:
         """Considers an index, so that the next question of the kind need not go to Python."""
         if not (self._is_probed and self._ability is not None and can_plan(question)):
             return
-        if meta.index == "never" or meta.item_count < INDEXED_FROM_ROWS:
-            return
         text = text_wanted(question)
+        from_rows = ASKED_FROM_ROWS if text is None else SEARCHED_FROM_ROWS
+        if meta.index == "never" or meta.item_count < from_rows:
+            return
         view = (at, view_name(text))
         is_first = self._asked.get(view) != meta.version
         _remember(self._asked, view, meta.version)
@@ -125,17 +133,25 @@ class IndexLife:
     def build_later(self, at: Address, version: str, text: TextView | None) -> None:
         """Builds an index in the background."""
         _remember(self._tried, (at, view_name(text)), (version, time.monotonic()))
-        self._later(self.build(at, text), is_building=True)
+        self._later(self.build(at, text, waits=False), is_building=True)
 
-    async def build(self, at: Address, text: TextView | None) -> bool:
-        """Builds an index now; False where there will be none.
+    async def build(self, at: Address, text: TextView | None, *, waits: bool = True) -> bool:
+        """Builds an index now, or waits for the worker that does; False where there will be none.
 
         Raises:
             StoreUnavailableError: The server does not answer, or refuses a command.
             WorkspaceNotFoundError, WorkspaceShapeMismatchError: There is no such list.
         """
         ability = await self.ability()
-        return ability is not None and await self._builder.build(at, text, ability)
+        if ability is None:
+            return False
+        while not await self._reader.is_ready(at, text):
+            if await self._builder.build(at, text, ability):
+                return True
+            if not waits or not await self._builder.is_building(at, text):
+                return await self._reader.is_ready(at, text)
+            await anyio.sleep(WAITING_SECONDS)
+        return True
 
     def replaced(self, gone: Sequence[Address]) -> None:
         """Takes away the indexes that workspaces had which were replaced or dropped."""

@@ -123,11 +123,10 @@ class RedisStore(BaseStore):
         if words[0] != b"ok":
             raise _refused(words, meta, quota)
         lines = [line.decode().split(" ") for line in words[1:]]
-        stored = records.stored_meta(meta, payload, f"{generation}.0", int(lines[0][0]) / 1e6)
         dropped = [layout.decode_id(part) for part, _ in lines[1:]]
         indexed = (name for name, line in zip([at.workspace_id, *dropped], lines, strict=True) if line[1] == "1")
         self._indexes.replaced([Address(at.space, name) for name in indexed])
-        return Replaced(stored, dropped)
+        return Replaced(records.stored_meta(meta, payload, f"{generation}.0", int(lines[0][0]) / 1e6), dropped)
 
     async def _put_chunks(
         self, keys: WorkspaceKeys, payload: Payload, limits: Limits, generation: str

@@ -37,6 +37,9 @@ logger = logging.getLogger("toolstash")
 
 SEARCH_SECONDS = 5.0
 ROWS_BYTES = 4_000_000
+INLINE_BYTES = 20_000
+"""Answers of so few rows are worded in about a millisecond; a thread would only add to it."""
+
 REMEMBERED = 200
 
 
@@ -128,6 +131,11 @@ class IndexReader:
         indexes = [Index.of_entry(*pair) for pair in zip(entries[::2], entries[1::2], strict=True)]
         return Found(Record.of_reply(reply[1], at), indexes)
 
+    async def is_ready(self, at: Address, text: TextView | None) -> bool:
+        """Whether there is an index of these texts of the present version."""
+        found = await self.find(at)
+        return found is not None and any(index.view == view_name(text) for index in found.ready(view_name(text)))
+
     async def answer(
         self, at: Address, indexes: Sequence[Index], question: Question[Any], check: Check
     ) -> Reading | None:
@@ -142,7 +150,7 @@ class IndexReader:
             made = plan(question, shape)
             if made is not None:
                 try:
-                    reading = await self._ask(at, index, made, check)
+                    reading = await self._ask(at, index, made, check, is_short=not isinstance(question, Pipe))
                 except BrokenIndexError:
                     self._last.pop(at, None)
                     raise
@@ -160,7 +168,7 @@ class IndexReader:
             _remember(self._shapes, index.build, shape)
         return shape
 
-    async def _ask(self, at: Address, index: Index, made: Plan, check: Check) -> Reading | None:
+    async def _ask(self, at: Address, index: Index, made: Plan, check: Check, *, is_short: bool) -> Reading | None:
         reply = await self._reply(at, index, made)
         if reply is None:
             return None
@@ -170,11 +178,16 @@ class IndexReader:
         meta, documents, record = read
         check(meta)
         work = Work()
+
+        def answer() -> Any | None:
+            return made.answer(reply, decode_all(documents, record.codec), work)
+
         try:
-            answer = await on_cpu(lambda: made.answer(reply, decode_all(documents, record.codec), work))
+            is_inline = is_short and sum(map(len, documents)) < INLINE_BYTES
+            found = answer() if is_inline else await on_cpu(answer)
         finally:
             work.stop()
-        return None if answer is None else Reading(meta, answer)
+        return None if found is None else Reading(meta, found)
 
     async def _reply(self, at: Address, index: Index, made: Plan) -> Reply | None:
         """What the index says, if it has all rows. The count comes last: documents go, but never come back."""

@@ -19,7 +19,7 @@ def create(at: WorkspaceKeys, build: str, schema: Sequence[str], life_seconds: f
     """
     lasting = () if life_seconds is None else ("TEMPORARY", min(_LONGEST_IDLE_SECONDS, int(life_seconds) + 2))
     place = ("FT.CREATE", at.index(build), "ON", "HASH", "PREFIX", 1, at.documents(build))
-    return (*place, *lasting, "SKIPINITIALSCAN", "STOPWORDS", 0, "SCHEMA", *schema)
+    return (*place, *lasting, "SKIPINITIALSCAN", "NOHL", "STOPWORDS", 0, "SCHEMA", *schema)
 
 
 def aggregate(index: str, words: Sequence[str]) -> Command:
