@@ -68,8 +68,8 @@ async def main(url: str) -> None:
         print(f"1. {notice['item_count']:,} lines are stored; the first questions go to Python")
         before = await ask(ctx, workspace_id)
 
-        built = await ctx.store.build_index(workspace_id)  # waits for what would happen by itself in the background
-        print(f"2. an index was built by this call: {built}")
+        built = await ctx.store.build_index(workspace_id)  # what happens by itself, too, in the background
+        print(f"2. there is an index: {built}")
 
         async with Ctx(url) as worker:
             text_search(worker, "manual")

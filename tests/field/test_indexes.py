@@ -94,7 +94,7 @@ async def test_f12_a_row_of_5_mb_does_not_hold_the_loop(indexed: IndexedStore) -
         nonlocal longest
         while True:
             began = time.perf_counter()
-            await asyncio.sleep(0.001)
+            await asyncio.sleep(0)
             longest = max(longest, time.perf_counter() - began)
 
     watching = asyncio.create_task(watch())
