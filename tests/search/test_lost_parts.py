@@ -287,3 +287,16 @@ async def test_a_question_of_other_letters_is_no_other_index() -> None:
         await store.sweep_expired()
         assert len(await there.indexes()) == 1
         assert await engine_of(store, at) == "redisearch"
+
+
+async def test_searches_of_ever_other_fields_do_not_fill_the_server() -> None:
+    async with place() as there:
+        store = there.store()
+        at = await stored(store, "w", [{f"f{field}": f"word{row}" for field in range(6)} for row in range(30)])
+        for field in range(6):
+            question = Search(parse_query("word3"), [f"f{field}"], 100)
+            built = await store._indexes.build(at, TextView.of([f"f{field}"]))
+            answer = (await store.ask(at, question)).data
+            assert (answer.total, answer.engine) == (1, "redisearch" if built else "python")
+            assert built == (field < index_builder.MOST_VIEWS)
+        assert len(await there.indexes()) == index_builder.MOST_VIEWS

@@ -34,6 +34,9 @@ from toolstash.wire.keys import Keys, WorkspaceKeys
 MOST_INDEXES = 200
 """Live indexes under one prefix: each costs the server about 100 KB and some work for every key that is written."""
 
+MOST_VIEWS = 3
+"""Indexes of one workspace: a model that searches other fields with every call does not fill the server with them."""
+
 COMMAND_SECONDS = 10.0
 ENDING_SECONDS = 5.0
 CHUNK_DOCUMENTS = 100
@@ -56,13 +59,13 @@ class IndexBuilder:
     async def build(self, at: Address, text: TextView | None, ability: Ability) -> bool:
         """Builds an index of a workspace's present version.
 
-        False where another worker builds it, where there are too many, or where the workspace changed meanwhile.
+        False where another worker builds it, where there are too many of them, or where the workspace changed meanwhile.
 
         Raises:
             StoreUnavailableError: The server does not answer, or refuses a command.
             WorkspaceNotFoundError, WorkspaceShapeMismatchError: There is no such list.
         """
-        if await self._count_indexes() >= MOST_INDEXES:
+        if not await self._has_room(at):
             return False
         meta, table = await self._read_table(at)
         view = view_name(text)
@@ -140,8 +143,10 @@ class IndexBuilder:
         found = (self._keys.address_of_index(name.decode("utf-8", "replace")) for name in names)
         return [pair for pair in found if pair is not None]
 
-    async def _count_indexes(self) -> int:
-        return len(await self._our_indexes())
+    async def _has_room(self, at: Address) -> bool:
+        found = await self._reader.find(at)
+        has_some = found is not None and len(found.ready("")) >= MOST_VIEWS
+        return not has_some and len(await self._our_indexes()) < MOST_INDEXES
 
     async def _take_away(self, keys: WorkspaceKeys, build: str, rows: int) -> None:
         """Documents first: as long as some are left, their index tells a sweep of them."""
