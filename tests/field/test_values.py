@@ -1,9 +1,10 @@
-"""Values that other software loses on the way: F21, F26 to F28, F35, F36 of the field's reports."""
+"""Values that other software loses on the way: F21, F26 to F29, F35, F36 of the field's reports."""
 
 from __future__ import annotations
 
 import datetime as dt
 import enum
+import json
 import pathlib
 import uuid
 from decimal import Decimal
@@ -127,3 +128,20 @@ async def lives(store: BaseStore, workspace_id: str) -> list[int]:
         found += [await connections.command("PTTL", keys.meta)]
         if cursor in (b"0", 0):
             return found
+
+
+async def test_f29_half_a_pair_of_surrogates(store: BaseStore) -> None:
+    """Halves are kept, pairs that JSON text spelt out are joined, and both can be asked for."""
+    rows = [{"t": "\ud834 offer", "k": "\ud834"}, {"t": json.loads('"\\ud83d\\ude80 offer"'), "k": "b"}, {"t": "none"}]
+    ctx, ws = await stored(store, rows)
+    assert await store.get_items(ws) == rows
+    found = await call(ctx, "search", ws, query="offer")
+    assert [match["index"] for match in found["matches"]] == [0, 1]
+    for steps, expected in (
+        ([{"filter": {"k": "\ud834"}}, {"count": True}], {"count": 1}),
+        ([{"filter": {"k": {"$ne": "b"}}}, {"count": True}], {"count": 2}),
+    ):
+        assert await call(ctx, "pipe", ws, steps=steps) == expected
+    values = await call(ctx, "field_values", ws, field="k")
+    assert [entry["count"] for entry in values["distinct_values"]] == [1, 1]
+    assert (await call(ctx, "search", ws, query="\U0001f680"))["total_matches"] == 1
