@@ -127,8 +127,13 @@ class IndexLife:
             self.build_later(at, meta.version, text)
 
     def _is_lacking(self, view: _View, version: str) -> bool:
-        tried, at = self._tried.get(view, ("", 0.0))
-        return self._ready.get(view) != version and (tried != version or time.monotonic() - at > TRY_AGAIN_SECONDS)
+        """Whether there is no index of the version, and none was tried just now; any serves a question without words."""
+        at, name = view
+        tries = [tried for (other, text), tried in self._tried.items() if other == at and name in (text, "none")]
+        too_soon = time.monotonic() - TRY_AGAIN_SECONDS
+        return self._ready.get(view) != version and not any(
+            tried == version and when > too_soon for tried, when in tries
+        )
 
     def build_later(self, at: Address, version: str, text: TextView | None) -> None:
         """Builds an index in the background."""
