@@ -59,7 +59,7 @@ class IndexBuilder:
     async def build(self, at: Address, text: TextView | None, ability: Ability) -> bool:
         """Builds an index of a workspace's present version.
 
-        False where another worker builds it, where there are too many of them, or where the workspace changed meanwhile.
+        False where another worker builds it, where there are enough, or where the workspace changed meanwhile.
 
         Raises:
             StoreUnavailableError: The server does not answer, or refuses a command.

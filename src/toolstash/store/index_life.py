@@ -127,7 +127,7 @@ class IndexLife:
             self.build_later(at, meta.version, text)
 
     def _is_lacking(self, view: _View, version: str) -> bool:
-        """Whether there is no index of the version, and none was tried just now; any serves a question without words."""
+        """Whether there is no index of the version, and none was just tried; any serves a question without words."""
         at, name = view
         tries = [tried for (other, text), tried in self._tried.items() if other == at and name in (text, "none")]
         too_soon = time.monotonic() - TRY_AGAIN_SECONDS
