@@ -241,6 +241,7 @@ async def test_a_question_is_cancelled() -> None:
 
 async def test_a_question_is_over_its_deadline(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("toolstash.store.search_index.SEARCH_SECONDS", 0.05)
+    monkeypatch.setattr(index_life, "SLOW_SECONDS", 0.5)
     async with place() as there, proxied(there.url) as proxy:
         store = there.store(proxy.url)
         at = await stored(store, "w", ROWS)

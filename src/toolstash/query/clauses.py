@@ -6,6 +6,7 @@ Nothing that comes from outside gets into a clause as it is: values become diges
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import isfinite
 from operator import eq
 from typing import Any, cast
 
@@ -16,6 +17,7 @@ from toolstash.query.terms import Query, Term
 from toolstash.query.values import is_number, spellings
 
 MOST_LISTED = 500
+"""Values in one condition: more of them take long to be put into words, and the server long to look up."""
 
 _NOT = "(-"
 _RANGES = {"$gt": "[({} +inf]", "$gte": "[{} +inf]", "$lt": "[-inf ({}]", "$lte": "[-inf {}]"}
@@ -56,11 +58,18 @@ def condition_clauses(condition: Condition, shape: IndexShape) -> list[str]:
     Raises:
         NotIndexedError: Some comparison is not indexed, or a negation stands too deep.
     """
+    if sum(_values_in(leaf) for leaf in condition.leaves()) > MOST_LISTED:
+        raise NotIndexedError
     if isinstance(condition, AllOf):
         return [clause for part in condition.parts for clause in condition_clauses(part, shape)]
     if isinstance(condition, AnyOf) and condition.negated:
         return [_not(_part(part, shape)) for part in condition.parts]
     return [_part(condition, shape)]
+
+
+def _values_in(leaf: Leaf) -> int:
+    value: Any = leaf.value
+    return len(value) if isinstance(value, list) else 1  # pyright: ignore[reportUnknownArgumentType]
 
 
 def _part(condition: Condition, shape: IndexShape) -> str:
@@ -99,7 +108,7 @@ def _leaf(leaf: Leaf, shape: IndexShape) -> str:
     negated = leaf.operator in ("$ne", "$nin")
     if leaf.operator in ("$eq", "$ne"):
         clause = _equal(leaf.value, column)
-    elif leaf.operator in ("$in", "$nin") and 0 < len(leaf.value) <= MOST_LISTED:
+    elif leaf.operator in ("$in", "$nin") and leaf.value:
         clause = _any([_equal(value, column) for value in cast(list[Any], leaf.value)])
     else:
         raise NotIndexedError
@@ -113,7 +122,7 @@ def _range(leaf: Leaf, column: Column) -> str:
 
 
 def _number(number: int | float) -> str:
-    if not is_double(number):
+    if not is_double(number) or not isfinite(number):
         raise NotIndexedError
     return repr(number)
 
@@ -126,7 +135,7 @@ def _equal_form(value: Any, column: Column) -> str:
     if column.is_numeric and is_number(value):
         number = _number(value)
         return f"@v{column.place}:[{number} {number}]"
-    tag = tag_of(column, value)
+    tag = tag_of(column, value) if column.is_tagged else None
     if tag is None:
         raise NotIndexedError
     return f"@g:{{{tag}}}"

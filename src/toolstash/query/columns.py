@@ -22,6 +22,10 @@ MOST_COLUMNS = 40
 MOST_CODES = 500
 MOST_CODED_CHARS = 8_000
 LONGEST_TAGGED = 100
+LONGEST_LIST = 100
+ELEMENTS_A_ROW = 50
+"""Tags for elements of lists, of all columns together and in the mean of the rows."""
+
 EXACT = 2**53
 
 _SAMPLED_ROWS = 200
@@ -37,6 +41,7 @@ class Column:
         kinds: The kinds of its values: "number", "string", "boolean", "list", "object", "null", "missing".
         is_exact: Whether all its numbers are exact as doubles.
         adds_up: Whether all its numbers are whole and any sum of them is exact too.
+        is_tagged: Whether its values have tags. Long lists have none: each element costs the server as much as a row.
         values: Its distinct values in the order of their first rows, null for a missing one; None where there are too
             many, or where one value has two spellings (1 and 1.0).
     """
@@ -45,6 +50,7 @@ class Column:
     kinds: frozenset[str]
     is_exact: bool
     adds_up: bool
+    is_tagged: bool
     values: Sequence[Any] | None
 
     @property
@@ -106,6 +112,9 @@ class ColumnReader:
         self._kinds: set[str] = set()
         self._is_exact = self._is_whole = True
         self._size: int | float = 0
+        self._longest = 0
+        self.elements = 0
+        """How many elements its lists have in all."""
         self._coding = _Coding()
 
     def read(self, values: Sequence[Any]) -> None:
@@ -117,15 +126,19 @@ class ColumnReader:
                 self._is_exact = self._is_exact and is_double(value)
                 self._is_whole = self._is_whole and isinstance(value, int)
                 self._size += abs(value)
+            elif kind == "list":
+                self.elements += len(value)
+                self._longest = max(self._longest, len(value))
             self._coding.add(value)
 
-    def column(self) -> Column:
-        """What has been learned."""
+    def column(self, most_elements: int) -> Column:
+        """What has been learned. Lists have tags if they have no more elements than that in all, and are short."""
         return Column(
             place=self._place,
             kinds=frozenset(self._kinds),
             is_exact=self._is_exact,
             adds_up=self._is_whole and self._size < EXACT,
+            is_tagged=self._longest <= LONGEST_LIST and self.elements <= most_elements,
             values=self._coding.values,
         )
 

@@ -8,11 +8,12 @@ A document has a field `n` for the number of its row, `t` for the tokens of its 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from dataclasses import replace as with_changes
 from typing import Any
 
 from toolstash.fieldpath import MISSING
-from toolstash.query.columns import Column, ColumnReader, choose_paths, tags_of
+from toolstash.query.columns import ELEMENTS_A_ROW, Column, ColumnReader, choose_paths, tags_of
 from toolstash.query.haystack import Haystack, texts_of
 from toolstash.query.search import B
 from toolstash.query.table import RowsTable, Table, field_of
@@ -20,8 +21,10 @@ from toolstash.query.tokens import GAP, has_marked_ascii, tokens_of
 from toolstash.query.values import as_json, equality_key
 
 ROWS_AT_ONCE = 500
-LONGEST_ROW = 16_000_000
-"""A document's length has 24 bits."""
+LONGEST_ROW = 6_000_000
+"""Characters: a longer text would hold the server for long while it is indexed."""
+
+SHAPE_FORMAT = 1
 
 _DIGIT = 32
 _PADS = ("p1", "p2", "p3", "p4")
@@ -72,19 +75,28 @@ class IndexShape:
 
     def to_json(self) -> dict[str, Any]:
         """A form that can be stored."""
-        columns = {
-            path: [column.place, sorted(column.kinds), column.is_exact, column.adds_up, column.values]
-            for path, column in self.columns.items()
-        }
+        columns = {path: asdict(column) | {"kinds": sorted(column.kinds)} for path, column in self.columns.items()}
         text = None if self.text is None else [self.text.fields]
-        return {"rows": self.rows, "text": text, "mean_chars": self.mean_chars, "columns": columns}
+        return {
+            "format": SHAPE_FORMAT,
+            "rows": self.rows,
+            "text": text,
+            "mean_chars": self.mean_chars,
+            "columns": columns,
+        }
 
     @classmethod
-    def from_json(cls, form: Mapping[str, Any]) -> IndexShape:
-        """Reads what `to_json` gave."""
+    def from_json(cls, form: Any) -> IndexShape:
+        """Reads what `to_json` gave.
+
+        Raises:
+            ValueError: Another version of the library wrote it.
+        """
+        if form.get("format") != SHAPE_FORMAT:
+            raise ValueError(f"the shape of an index has the format {form.get('format')!r:.50}, not {SHAPE_FORMAT}")
         columns = {
-            path: Column(place=place, kinds=frozenset(kinds), is_exact=is_exact, adds_up=adds_up, values=values)
-            for path, (place, kinds, is_exact, adds_up, values) in form["columns"].items()
+            path: with_changes(Column(**known), kinds=frozenset(known["kinds"]))
+            for path, known in form["columns"].items()
         }
         text = None if form["text"] is None else TextView.of(form["text"][0])
         return cls(rows=form["rows"], text=text, mean_chars=form["mean_chars"], columns=columns)
@@ -121,8 +133,15 @@ class IndexDraft:
             rows=rows,
             text=self._text if self._is_text_exact else None,
             mean_chars=self._chars / max(1, rows),
-            columns={path: reader.column() for path, reader in self._readers.items()},
+            columns=self._columns(ELEMENTS_A_ROW * rows),
         )
+
+    def _columns(self, most_elements: int) -> dict[str, Column]:
+        columns: dict[str, Column] = {}
+        for path, reader in self._readers.items():
+            columns[path] = reader.column(most_elements)
+            most_elements -= reader.elements if columns[path].is_tagged else 0
+        return columns
 
 
 def slices_of(table: Table) -> Iterator[tuple[int, list[Any]]]:
@@ -199,7 +218,7 @@ def _known(column: Column, code: int, value: Any) -> _KnownValue:
 
 def _tags(column: Column, value: Any) -> list[str]:
     """The tags of a value; numbers that are indexed as such need none."""
-    if column.is_numeric and value is not None and value is not MISSING:
+    if not column.is_tagged or (column.is_numeric and value is not None and value is not MISSING):
         return []
     return sorted(tags_of(column, value))
 

@@ -17,6 +17,16 @@ from toolstash.query.steps import Searched
 from toolstash.query.table import RowsTable
 from toolstash.query.work import Work
 
+MOST_LOOKED_AT = 10_000_000
+"""Rows times comparisons: about a second of the server, which does nothing else meanwhile and cannot be stopped."""
+
+
+def cost_of(made: Plan, shape: IndexShape) -> int:
+    """How many rows the server looks at, at worst: all of them for each word, comparison, negation and metric."""
+    clause = made.words[0]
+    parts = sum(map(clause.count, ("@", "|", '"', "(-"))) + made.words.count("REDUCE")
+    return shape.rows * max(1, parts)
+
 
 def can_plan(question: Question[Any]) -> bool:
     """Whether an index could answer questions of this kind; it takes all rows to do so."""
@@ -29,9 +39,10 @@ def plan(question: Question[Any], shape: IndexShape) -> Plan | None:
     if build is None:
         return None
     try:
-        return build(question, shape)
+        made = build(question, shape)
     except NotIndexedError:
         return None
+    return made if cost_of(made, shape) <= MOST_LOOKED_AT else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -20,7 +20,8 @@ from toolstash.query.table import RowsTable, field_of
 from toolstash.query.work import Work
 
 MOST_FETCHED = 1_000
-MOST_GROUPS = 10_000
+MOST_GROUPS = 2_000
+MOST_SORT_KEYS = 8  # the module's own limit
 MOST_SKIPPED = 10_000
 
 NamedStep = tuple[int, str, Step]
@@ -207,6 +208,8 @@ class RowsPlan:
         """Raises NotIndexedError where too many rows would have to be fetched, or their order is not the index's."""
         if any(isinstance(step.asks, Grouping) for _, _, step in rest[:-1]):
             raise NotIndexedError  # what a step names behind it may be no field of the groups, which is worth a hint
+        if any(isinstance(step.asks, Searched) for _, _, step in rest) or len(draft.order) > MOST_SORT_KEYS:
+            raise NotIndexedError  # a search ranks by all rows of the workspace
         left = MOST_FETCHED + 1 if draft.stop is None else draft.stop - draft.start
         needs_all = bool(rest) or question.wants_all
         count = max(0, left if needs_all else min(left, question.limit))

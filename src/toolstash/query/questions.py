@@ -51,11 +51,12 @@ class Hits:
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """Which rows hold the words of a query, in some fields or in all."""
+    """Which rows hold the words of a query, in some fields or in all. `is_usual`: in those that are always searched."""
 
     query: Query
     fields: Sequence[str] | None
     limit: int
+    is_usual: bool = True
     window: None = None
 
     def answer(self, table: Table, work: Work) -> Hits:

@@ -63,10 +63,14 @@ class State:
 
 @dataclass(frozen=True, slots=True)
 class Searched:
-    """The words of a search step, and the fields that they are looked for in (None: all)."""
+    """The words of a search step, and the fields that they are looked for in (None: all).
+
+    `is_usual` says that these are the fields that are always searched.
+    """
 
     query: Query
     fields: Sequence[str] | None
+    is_usual: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +148,7 @@ def search_step(params: Any, options: Options) -> Step:
             found = search(haystack, query, state.work, set(state.positions))
         return state.at(found.ranked)
 
-    return Step(run, tuple(fields or ()), asks=Searched(query, fields))
+    return Step(run, tuple(fields or ()), asks=Searched(query, fields, is_usual=given.get("fields") is None))
 
 
 def sort_step(params: Any, _: Options) -> Step:

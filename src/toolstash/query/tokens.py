@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
 
-from toolstash.query.words import CJK, MARKED_LETTER, MARKS, fold, stem
+from toolstash.query.words import CJK, LONG, MARKED_LETTER, MARKS, fold, stem, stretches
 
 GAP = "_"
 
@@ -45,8 +45,13 @@ def pairs_of(run: str) -> list[str]:
 def tokens_of(texts: Iterable[str]) -> list[str]:
     """The tokens of a row's texts, in their order."""
     folded = fold("\n".join([text.replace("\n", " ") for text in texts]))
-    pieces = _PIECE.findall(folded)
+    pieces = _PIECE.findall(folded) if len(folded) <= LONG else list(_pieces_of_long(folded))
     return [_token(piece) for piece in pieces] if folded.isascii() else _mixed_tokens(pieces)
+
+
+def _pieces_of_long(folded: str) -> Iterator[str]:
+    for stretch in stretches(folded):
+        yield from _PIECE.findall(stretch)
 
 
 def _mixed_tokens(pieces: Sequence[str]) -> list[str]:

@@ -46,21 +46,22 @@ SEPARATOR: Final = rf'(?:[^\w"\n{MARKS}]|_)'
 
 _DROPPED = re.compile(f"[{_POINTS}{_INVISIBLE}]+")
 _LONGEST_STEMMED = 40
-_LONG = 200_000
+LONG = 200_000
+"""Characters of a text that are worked on in one go."""
 
 
 def fold(text: str) -> str:
     """The text without case, accents and points: `École` → `ecole`. Compatible forms become one (`ﬁ` → `fi`)."""
     if text.isascii():
         return text.lower()
-    return _fold_piece(text) if len(text) <= _LONG else "".join(map(_fold_piece, _pieces(text)))
+    return _fold_piece(text) if len(text) <= LONG else "".join(map(_fold_piece, stretches(text)))
 
 
-def _pieces(text: str) -> Iterator[str]:
-    """A long text in pieces, cut at spaces, so that no single step holds the interpreter for long."""
+def stretches(text: str) -> Iterator[str]:
+    """A long text in stretches, cut at spaces, so that no single step holds the interpreter for long."""
     start = 0
     while start < len(text):
-        end = text.find(" ", start + _LONG)
+        end = text.find(" ", start + LONG)
         end = len(text) if end < 0 else end
         yield text[start:end]
         start = end

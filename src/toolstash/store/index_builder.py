@@ -39,12 +39,22 @@ MOST_VIEWS = 3
 
 COMMAND_SECONDS = 10.0
 ENDING_SECONDS = 5.0
+MOST_BYTES_A_BYTE = 20
+"""What the server may hold of an index for each byte of the rows: 5 to 6 is usual, but every odd word costs much."""
+
+FREE_BYTES = 50_000_000
+WEIGHED_EVERY_ROWS = 5_000
 CHUNK_DOCUMENTS = 100
 CHUNK_CHARS = 200_000
 UNLINKED_AT_ONCE = 1_000
+KEPT_AT_ONCE = 2_000
 _END = object()
 
 ReadTable = Callable[[Address], Awaitable[tuple[WorkspaceMeta, Table]]]
+
+
+class TooDearError(ToolstashError):
+    """The index would take many times the memory of the rows."""
 
 
 class IndexBuilder:
@@ -64,6 +74,7 @@ class IndexBuilder:
         Raises:
             StoreUnavailableError: The server does not answer, or refuses a command.
             WorkspaceNotFoundError, WorkspaceShapeMismatchError: There is no such list.
+            TooDearError: The index would take many times the memory of the rows.
         """
         if not await self._has_room(at):
             return False
@@ -84,8 +95,8 @@ class IndexBuilder:
             raise
         if replaced is None:
             await self._give_up(at, build)
-        if replaced:
-            await self.retire(at, Index.of_entry(view.encode(), replaced))
+        for index in Index.of_entries([view.encode(), replaced] if replaced else []):
+            await self.retire(at, index)
         return replaced is not None
 
     async def is_building(self, at: Address, text: TextView | None) -> bool:
@@ -105,7 +116,7 @@ class IndexBuilder:
             stale = found.stale
         else:
             flat = await self._connections.command("HGETALL", self._keys.workspace(at).indexes)
-            stale = [Index.of_entry(*pair) for pair in zip(flat[::2], flat[1::2], strict=True)]
+            stale = Index.of_entries(flat)
         for index in stale:
             await self.retire(at, index)
 
@@ -183,7 +194,7 @@ class _Build:
         expires_at = self.meta.expires_at
         life = None if expires_at is None else max(1.0, expires_at - time.time())
         await self._search(search.create(self.keys, self.name, shape.schema(), life))
-        if not await self._fill(Documents(shape, server_b)):
+        if not await self._fill(Documents(shape, server_b)) or not await self._keep():
             return None
         told = await self._search(search.info(self.keys.index(self.name)))
         if search.document_count(told) != len(self.table):
@@ -214,6 +225,8 @@ class _Build:
                 making = asyncio.create_task(on_cpu(lambda: _next_documents(slices, documents), is_long=True))
                 if not await self._write(*part):
                     return False
+                if part[0] % WEIGHED_EVERY_ROWS == 0:
+                    await self._weigh(part[0] / len(self.table))
             return True
         finally:
             making.cancel()
@@ -227,6 +240,23 @@ class _Build:
                 return False
             first += len(chunk)
             await anyio.sleep(time.monotonic() - started)
+        return True
+
+    async def _weigh(self, share: float) -> None:
+        """Raises TooDearError where an index of that share of the rows has become too large."""
+        told = await self._search(search.info(self.keys.index(self.name)))
+        if search.memory_bytes(told) > FREE_BYTES + MOST_BYTES_A_BYTE * share * self.meta.chars:
+            raise TooDearError("A search index would take many times the memory of the rows: there will be none.")
+
+    async def _keep(self) -> bool:
+        """Lets the documents of a workspace that stays live as long as it; False if they are no longer wanted."""
+        if self.meta.ttl is not None:
+            return True
+        for first in range(0, len(self.table), KEPT_AT_ONCE):
+            count = min(KEPT_AT_ONCE, len(self.table) - first)
+            call = scripts.keep_documents(self.keys, self.meta.version, self.view, self.name, first, count)
+            if (await self.connections.run(call)) != 1:
+                return False
         return True
 
     async def _put(self, documents: Sequence[Sequence[str]], first: int) -> bool:

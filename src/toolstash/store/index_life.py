@@ -12,6 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Coroutine, Sequence
 from typing import Any
+from weakref import WeakKeyDictionary
 
 import anyio
 
@@ -21,10 +22,18 @@ from toolstash.query.index import TextView
 from toolstash.query.plan import can_plan
 from toolstash.query.questions import Question
 from toolstash.store.base import Check
-from toolstash.store.index_builder import IndexBuilder, ReadTable
+from toolstash.store.index_builder import IndexBuilder, ReadTable, TooDearError
 from toolstash.store.primitives import Reading
 from toolstash.store.search_ability import Ability, probe
-from toolstash.store.search_index import BrokenIndexError, IndexReader, NoSearchError, text_wanted, view_name
+from toolstash.store.search_index import (
+    BrokenIndexError,
+    IndexReader,
+    NoSearchError,
+    SlowIndexError,
+    is_usual,
+    text_wanted,
+    view_name,
+)
 from toolstash.wire.connection import Connections
 from toolstash.wire.keys import Keys
 
@@ -39,6 +48,12 @@ ASKED_FROM_ROWS = 50_000
 WAITING_SECONDS = 0.1
 
 REMEMBERED = 1_000
+
+SLOW_SECONDS = 60.0
+"""How long Python answers after an index did not in time: the server cannot be stopped, so it is not asked again."""
+
+DEAR_SECONDS = 3_600.0
+"""How long a worker waits after an index turned out too large."""
 
 TRY_AGAIN_SECONDS = 60.0
 """How long a worker waits before it builds an index of the same version again: the first was refused, or is gone."""
@@ -59,6 +74,8 @@ class IndexLife:
         self._builder = IndexBuilder(connections, keys, self._reader, read_table)
         self._ability: Ability | None = None
         self._is_probed = False
+        self._probing: WeakKeyDictionary[asyncio.AbstractEventLoop, asyncio.Lock] = WeakKeyDictionary()
+        self._slow: OrderedDict[_View, float] = OrderedDict()
         self._tasks: dict[asyncio.Task[Any], bool] = {}
         self._swept_at = -SWEEP_SECONDS
         self._ready: OrderedDict[_View, str] = OrderedDict()
@@ -67,12 +84,14 @@ class IndexLife:
 
     async def ability(self) -> Ability | None:
         """What the server's search can do, found out once; None for nothing, and while the server does not answer."""
-        if not self._is_probed:
-            try:
-                self._ability = await probe(self._connections, self._keys)
-            except StoreUnavailableError:
-                return None
-            self._is_probed = True
+        lock = self._probing.setdefault(asyncio.get_running_loop(), asyncio.Lock())
+        async with lock:
+            if not self._is_probed:
+                try:
+                    self._ability = await probe(self._connections, self._keys)
+                except StoreUnavailableError:
+                    return None
+                self._is_probed = True
         if self._ability is not None and time.monotonic() - self._swept_at >= SWEEP_SECONDS:
             self._swept_at = time.monotonic()
             self._later(self._builder.sweep())
@@ -80,12 +99,16 @@ class IndexLife:
 
     async def answer(self, at: Address, question: Question[Any], check: Check) -> Reading | None:
         """The answer of an index; None where Python has to answer."""
-        if not can_plan(question) or await self.ability() is None:
+        view = (at, view_name(text_wanted(question)))
+        is_slow = time.monotonic() - self._slow.get(view, -SLOW_SECONDS) < SLOW_SECONDS
+        if is_slow or not can_plan(question) or await self.ability() is None:
             return None
         try:
             return await self._answer(at, question, check)
+        except SlowIndexError:
+            _remember(self._slow, view, time.monotonic())
         except BrokenIndexError as broken:
-            self._ready.pop((at, view_name(text_wanted(question))), None)
+            self._ready.pop(view, None)
             self._later(self._builder.retire(at, broken.index))
         except NoSearchError:
             self._is_probed = False  # another server has taken over
@@ -117,7 +140,8 @@ class IndexLife:
             return
         text = text_wanted(question)
         from_rows = ASKED_FROM_ROWS if text is None else SEARCHED_FROM_ROWS
-        if meta.index == "never" or meta.item_count < from_rows:
+        is_large = meta.item_count >= (1 if meta.index == "eager" else from_rows)
+        if meta.index == "never" or not is_large or not is_usual(question):
             return
         view = (at, view_name(text))
         is_first = self._asked.get(view) != meta.version
@@ -151,12 +175,22 @@ class IndexLife:
         if ability is None:
             return False
         while not await self._reader.is_ready(at, text):
-            if await self._builder.build(at, text, ability):
-                return True
+            try:
+                if await self._builder.build(at, text, ability):
+                    return True
+            except TooDearError as error:
+                logger.warning("%s (%s)", error, at.workspace_id)
+                until = time.monotonic() + DEAR_SECONDS - TRY_AGAIN_SECONDS
+                _remember(self._tried, (at, view_name(text)), (await self._version(at), until))
+                return False
             if not waits or not await self._builder.is_building(at, text):
                 return await self._reader.is_ready(at, text)
             await anyio.sleep(WAITING_SECONDS)
         return True
+
+    async def _version(self, at: Address) -> str:
+        found = await self._reader.find(at)
+        return "" if found is None else found.record.version
 
     def replaced(self, gone: Sequence[Address]) -> None:
         """Takes away the indexes that workspaces had which were replaced or dropped."""

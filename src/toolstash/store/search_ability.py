@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from toolstash.contracts import SHARED_SPACE, Address
+from toolstash.errors import StoreUnavailableError
 from toolstash.query.index import IndexShape, TextView
 from toolstash.query.reply import ordered
 from toolstash.query.search import K1, B, rarity_of
@@ -46,7 +47,7 @@ async def probe(connections: Connections, keys: Keys) -> Ability | None:
     """What the server's search can do; None where there is none, or none for this user. Says which in the log.
 
     Raises:
-        StoreUnavailableError: The server does not answer.
+        StoreUnavailableError: The server does not answer, or is full, starting or handing over.
     """
     at = keys.workspace(Address(SHARED_SPACE, "probe"))
     build = layout.new_generation()
@@ -68,6 +69,8 @@ async def probe(connections: Connections, keys: Keys) -> Ability | None:
     ]
     replies = await connections.pipelined(at.meta, asking, seconds=PROBE_SECONDS)
     refused = next((reply for reply in replies if isinstance(reply, CommandRefused)), None)
+    if refused is not None and search.is_passing(refused.message):
+        raise StoreUnavailableError(f"The data store cannot say now whether it searches ({refused.message[:100]}).")
     if refused is not None:
         _explain(refused.message)
         return None

@@ -11,9 +11,9 @@ import hashlib
 import json
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any
 
 from toolstash.contracts import Address, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError
@@ -52,11 +52,19 @@ class Index:
     version: str
     rows: int
 
-    @classmethod
-    def of_entry(cls, view: bytes, entry: bytes) -> Index:
-        """Reads an entry of the hash of indexes."""
-        build, version, rows = entry.decode().split(" ")
-        return cls(view.decode(), build, version, int(rows))
+    @staticmethod
+    def of_entries(entries: Sequence[bytes]) -> list[Index]:
+        """Reads the hash of indexes: views and entries by turns. Entries in another form are another version's."""
+        found: list[Index] = []
+        for view, entry in zip(entries[::2], entries[1::2], strict=True):
+            words = entry.decode().split(" ")
+            if len(words) == 3:
+                found.append(Index(view.decode(), words[0], words[1], int(words[2])))
+        return found
+
+
+class SlowIndexError(Exception):
+    """No answer in time: the server may still be at work on it."""
 
 
 class BrokenIndexError(Exception):
@@ -109,6 +117,15 @@ def text_wanted(question: Question[Any]) -> TextView | None:
     return None
 
 
+def is_usual(question: Question[Any]) -> bool:
+    """Whether the question searches the fields that are always searched: a model's own choice gets no index."""
+    if isinstance(question, Search):
+        return question.is_usual
+    if isinstance(question, Pipe):
+        return all(step.asks.is_usual for _, _, step in question.pipeline.steps if isinstance(step.asks, Searched))
+    return True
+
+
 class IndexReader:
     """Asks indexes for one store."""
 
@@ -127,9 +144,7 @@ class IndexReader:
         reply = await self._connections.run(scripts.find_indexes(self._keys.workspace(at)))
         if reply[0] != 1:
             return None
-        entries: Sequence[bytes] = reply[2]
-        indexes = [Index.of_entry(*pair) for pair in zip(entries[::2], entries[1::2], strict=True)]
-        return Found(Record.of_reply(reply[1], at), indexes)
+        return Found(Record.of_reply(reply[1], at), Index.of_entries(reply[2]))
 
     async def is_ready(self, at: Address, text: TextView | None) -> bool:
         """Whether there is an index of these texts of the present version."""
@@ -143,11 +158,12 @@ class IndexReader:
 
         Raises:
             BrokenIndexError: The index is not whole.
+            SlowIndexError: There was no answer in time.
             NoSearchError: The server has no search module.
         """
         for index in indexes:
             shape = await self._shape(at, index)
-            made = plan(question, shape)
+            made = None if shape is None else plan(question, shape)
             if made is not None:
                 try:
                     reading = await self._ask(at, index, made, check, is_short=not isinstance(question, Pipe))
@@ -158,13 +174,17 @@ class IndexReader:
                 return reading
         return None
 
-    async def _shape(self, at: Address, index: Index) -> IndexShape:
+    async def _shape(self, at: Address, index: Index) -> IndexShape | None:
+        """What the index holds; None where another version of the library wrote it."""
         shape = self._shapes.get(index.build)
         if shape is None:
             document = await self._connections.command("GET", self._keys.workspace(at).shape(index.build))
             if document is None:
                 raise BrokenIndexError(index)
-            shape = IndexShape.from_json(cast(Mapping[str, Any], unpack(document)))
+            try:
+                shape = IndexShape.from_json(unpack(document))
+            except (ValueError, LookupError, TypeError):
+                return None
             _remember(self._shapes, index.build, shape)
         return shape
 
@@ -197,14 +217,16 @@ class IndexReader:
             replies = await self._connections.pipelined(
                 keys.meta, [search.aggregate(name, made.words), search.info(name)], seconds=SEARCH_SECONDS
             )
-        except StoreUnavailableError:
-            return None
+        except StoreUnavailableError as error:
+            raise SlowIndexError from error
         for reply in replies:
             if isinstance(reply, CommandRefused):
                 if search.is_unknown_command(reply.message):
                     raise NoSearchError
-                logger.info("a search index did not answer: %s", reply.message[:200])
-                raise BrokenIndexError(index)
+                if search.is_no_index(reply.message):
+                    raise BrokenIndexError(index)
+                logger.info("a search index refused a question: %s", reply.message[:200])
+                return None
         if search.document_count(replies[1]) != index.rows:
             raise BrokenIndexError(index)
         return Reply(*search.aggregate_reply(replies[0]))

@@ -85,7 +85,10 @@ class _Search:
         wanted = at_least("max_results", max_results, 0)
         limit = min(wanted, self._cap)
         question = Search(
-            parse_query(query, case_sensitive=case_sensitive), allowed_fields(fields, self._fields), limit
+            parse_query(query, case_sensitive=case_sensitive),
+            allowed_fields(fields, self._fields),
+            limit,
+            is_usual=fields is None,
         )
         meta, found = await self._toolset.ask(workspace_id, question)
         matches, cut = hit_entries(self._toolset, found.hits)

@@ -11,7 +11,7 @@
     <prefix>:{<space>}:<workspace>:indexes   hash     its search indexes: view → build, version and rows
     <prefix>:{<space>}:<workspace>:shape:<build> string what an index holds of which fields
     <prefix>:{<space>}:<workspace>:building:<view> string build and version of an index that is being made, LEASE_MS
-    <prefix>:{<space>}:<workspace>:doc:<build>:<n> hash what an index holds of row n; lives as long as the workspace
+    <prefix>:{<space>}:<workspace>:doc:<build>:<n> hash what an index holds of row n; UNFINISHED_INDEX_MS at first
     <prefix>:{<space>}:<workspace>:idx:<build> (no key) the name of an index
     <prefix>:{<space>}:created               zset     workspaces of the space by time of storing, GONE_MS after its last
     <prefix>:{<space>}:expiring              zset     the same by time of expiry
@@ -40,6 +40,7 @@ GONE_MS = 24 * 3_600_000
 OPS_MS = 120_000
 PIECE_CHARS = 4_096
 LEASE_MS = 30_000
+UNFINISHED_INDEX_MS = 3_600_000
 
 _MAX_ID_CHARS = 100
 _SHORTENED_CHARS = 80

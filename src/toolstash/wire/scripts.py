@@ -49,6 +49,7 @@ _PLACES = {
     "GONE_MS": layout.GONE_MS,
     "RETIRED_MS": layout.RETIRED_MS,
     "LEASE_MS": layout.LEASE_MS,
+    "UNFINISHED_INDEX_MS": layout.UNFINISHED_INDEX_MS,
 }
 """What stands for `$NAME` in the scripts, so that Python and Lua cannot differ."""
 
@@ -99,6 +100,7 @@ FIND_INDEXES = Script("find_indexes", prelude="reading")
 ROWS_AT = Script("rows_at", prelude="reading")
 BEGIN_INDEX = Script("begin_index")
 PUT_DOCUMENTS = Script("put_documents", prelude="writing")
+KEEP_DOCUMENTS = Script("keep_documents")
 PUBLISH_INDEX = Script("publish_index", prelude="writing")
 RETIRE_INDEX = Script("retire_index")
 RELEASE = Script("release")
@@ -276,6 +278,12 @@ def put_documents(
     words = [word for document in documents for word in (len(document), *document)]
     args = [*version.split("."), build, at.documents(build), first, *words]
     return ScriptCall(PUT_DOCUMENTS, (at.meta, at.building(view)), args)
+
+
+def keep_documents(at: WorkspaceKeys, version: str, view: str, build: str, first: int, count: int) -> ScriptCall:
+    """Takes the expiry off some documents and renews the lease. Reply: 1; 0 if the build is no longer wanted."""
+    args = [*version.split("."), build, at.documents(build), first, count]
+    return ScriptCall(KEEP_DOCUMENTS, (at.meta, at.building(view)), args)
 
 
 def publish_index(at: WorkspaceKeys, version: str, view: str, build: str, rows: int, shape: bytes) -> ScriptCall:

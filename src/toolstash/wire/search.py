@@ -58,6 +58,11 @@ def document_count(reply: Any) -> int:
     return int(dict(zip(reply[::2], reply[1::2], strict=True))[b"num_docs"])
 
 
+def memory_bytes(reply: Any) -> float:
+    """What an index takes without its documents, by what `info` replied; 0 where the server does not say."""
+    return 1e6 * float(dict(zip(reply[::2], reply[1::2], strict=True)).get(b"total_index_memory_sz_mb", 0))
+
+
 def rows_covered(reply: Any) -> int:
     """How many rows have documents, counted up to the last one, by what `last_document` replied."""
     return int(reply[1].rpartition(b":")[2]) + 1 if len(reply) > 1 else 0
@@ -66,6 +71,17 @@ def rows_covered(reply: Any) -> int:
 def is_unknown_command(message: str) -> bool:
     """Whether a refusal says that there is no search module."""
     return "unknown command" in message.lower()
+
+
+def is_no_index(message: str) -> bool:
+    """Whether a refusal says that there is no index of that name."""
+    text = message.lower()
+    return "no such index" in text or "unknown index" in text or "index_not_found" in text
+
+
+def is_passing(message: str) -> bool:
+    """Whether a refusal is of this moment: the server is full, starts, or hands over."""
+    return message.split(" ", 1)[0] in ("OOM", "LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
 
 
 def is_no_right(message: str) -> bool:

@@ -8,15 +8,14 @@ if m[1] ~= ARGV[1] or m[2] ~= ARGV[2] or redis.call('GET', KEYS[2]) ~= lease the
   return 0
 end
 local life = redis.call('PTTL', KEYS[1])
-local expires = life > 0 and integer(math.floor(now_us() / 1000) + life)
+-- Documents of a workspace that stays get an expiry too, until all are there: a builder may die.
+local expires = integer(math.floor(now_us() / 1000) + (life > 0 and life or $UNFINISHED_INDEX_MS))
 local number, position = tonumber(ARGV[5]), 6
 while position <= #ARGV do
   local words = tonumber(ARGV[position])
   local key = ARGV[4] .. integer(number)
   redis.call('HSET', key, unpack(ARGV, position + 1, position + words))
-  if expires then
-    redis.call('PEXPIREAT', key, expires)
-  end
+  redis.call('PEXPIREAT', key, expires)
   number, position = number + 1, position + words + 1
 end
 redis.call('PEXPIRE', KEYS[2], $LEASE_MS)
