@@ -69,7 +69,7 @@ async def probe(connections: Connections, keys: Keys) -> Ability | None:
     ]
     replies = await connections.pipelined(at.meta, asking, seconds=PROBE_SECONDS)
     refused = next((reply for reply in replies if isinstance(reply, CommandRefused)), None)
-    if refused is not None and search.is_passing(refused.message):
+    if refused is not None and refused.passes:
         raise StoreUnavailableError(f"The data store cannot say now whether it searches ({refused.message[:100]}).")
     if refused is not None:
         _explain(refused.message)

@@ -183,7 +183,7 @@ class IndexReader:
                 raise BrokenIndexError(index)
             try:
                 shape = IndexShape.from_json(unpack(document))
-            except (ValueError, LookupError, TypeError):
+            except (ValueError, LookupError, TypeError, AttributeError):
                 return None
             _remember(self._shapes, index.build, shape)
         return shape

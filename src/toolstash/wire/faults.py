@@ -47,14 +47,25 @@ def is_passing(error: Exception) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class CommandRefused:
-    """What stands in the place of a reply when the server refused the command. `message` is the server's text."""
+    """What stands in the place of a reply when the server refused the command.
+
+    `message` is the server's text. `passes` says that the server is only full, starting or handing over.
+    """
 
     message: str
+    passes: bool = False
+
+
+def is_full(error: Exception) -> bool:
+    """Whether the server has no memory left for the command."""
+    return isinstance(error, redis_errors.OutOfMemoryError) or "OOM command not allowed" in str(error)
 
 
 def as_value(reply: Any) -> Any:
     """A reply as it is, an error as a `CommandRefused`."""
-    return CommandRefused(str(reply)) if isinstance(reply, redis_errors.RedisError) else reply
+    if not isinstance(reply, redis_errors.RedisError):
+        return reply
+    return CommandRefused(str(reply), is_passing(reply) or is_full(reply))
 
 
 def translate(error: Exception, *, tried_seconds: float) -> ToolstashError:
@@ -73,7 +84,7 @@ def translate(error: Exception, *, tried_seconds: float) -> ToolstashError:
             f"The data store refused access ({_first_words(error)}).",
             suggested_action="Tell the user that the data store's user name, password or rights need attention.",
         )
-    if isinstance(error, redis_errors.OutOfMemoryError) or "OOM command not allowed" in str(error):
+    if is_full(error):
         return StoreUnavailableError(
             "The data store is full; nothing was stored.",
             suggested_action="Ask for less data, drop workspaces that are no longer needed, or try again later.",

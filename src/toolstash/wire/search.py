@@ -79,11 +79,6 @@ def is_no_index(message: str) -> bool:
     return "no such index" in text or "unknown index" in text or "index_not_found" in text
 
 
-def is_passing(message: str) -> bool:
-    """Whether a refusal is of this moment: the server is full, starts, or hands over."""
-    return message.split(" ", 1)[0] in ("OOM", "LOADING", "READONLY", "BUSY", "MASTERDOWN", "CLUSTERDOWN", "TRYAGAIN")
-
-
 def is_no_right(message: str) -> bool:
     """Whether a refusal says that the user may not run the command."""
     return message.upper().startswith("NOPERM") or "no permissions" in message.lower()
