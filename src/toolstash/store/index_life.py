@@ -26,11 +26,13 @@ from toolstash.store.index_builder import IndexBuilder, ReadTable, TooDearError
 from toolstash.store.primitives import Reading
 from toolstash.store.search_ability import Ability, probe
 from toolstash.store.search_index import (
+    NO_TEXT,
     BrokenIndexError,
     IndexReader,
     NoSearchError,
     SlowIndexError,
     is_usual,
+    remember,
     text_wanted,
     view_name,
 )
@@ -46,8 +48,6 @@ ASKED_FROM_ROWS = 50_000
 """The same for questions without words: a worker that has fetched the rows answers them about as fast itself."""
 
 WAITING_SECONDS = 0.1
-
-REMEMBERED = 1_000
 
 SLOW_SECONDS = 60.0
 """How long Python answers after an index did not in time: the server cannot be stopped, so it is not asked again."""
@@ -106,7 +106,7 @@ class IndexLife:
         try:
             return await self._answer(at, question, check)
         except SlowIndexError:
-            _remember(self._slow, view, time.monotonic())
+            remember(self._slow, view, time.monotonic())
         except BrokenIndexError as broken:
             self._ready.pop(view, None)
             self._later(self._builder.retire(at, broken.index))
@@ -130,8 +130,8 @@ class IndexLife:
             self._later(self._builder.clean(at))
         view = view_name(text_wanted(question))
         ready = found.ready(view)
-        is_ready = any(index.view == view or view == "none" for index in ready)
-        _remember(self._ready, (at, view), found.record.version if is_ready else "")
+        is_ready = any(index.view == view or view == NO_TEXT for index in ready)
+        remember(self._ready, (at, view), found.record.version if is_ready else "")
         return await self._reader.answer(at, ready, question, check) if ready != list(last) else None
 
     def python_answered(self, at: Address, meta: WorkspaceMeta, question: Question[Any]) -> None:
@@ -145,7 +145,7 @@ class IndexLife:
             return
         view = (at, view_name(text))
         is_first = self._asked.get(view) != meta.version
-        _remember(self._asked, view, meta.version)
+        remember(self._asked, view, meta.version)
         is_changed = not meta.version.endswith(".0")
         if self._is_lacking(view, meta.version) and not (is_changed and is_first):
             self.build_later(at, meta.version, text)
@@ -153,7 +153,7 @@ class IndexLife:
     def _is_lacking(self, view: _View, version: str) -> bool:
         """Whether there is no index of the version, and none was just tried; any serves a question without words."""
         at, name = view
-        tries = [tried for (other, text), tried in self._tried.items() if other == at and name in (text, "none")]
+        tries = [tried for (other, text), tried in self._tried.items() if other == at and name in (text, NO_TEXT)]
         too_soon = time.monotonic() - TRY_AGAIN_SECONDS
         return self._ready.get(view) != version and not any(
             tried == version and when > too_soon for tried, when in tries
@@ -161,7 +161,7 @@ class IndexLife:
 
     def build_later(self, at: Address, version: str, text: TextView | None) -> None:
         """Builds an index in the background."""
-        _remember(self._tried, (at, view_name(text)), (version, time.monotonic()))
+        remember(self._tried, (at, view_name(text)), (version, time.monotonic()))
         self._later(self.build(at, text, waits=False), is_building=True)
 
     async def build(self, at: Address, text: TextView | None, *, waits: bool = True) -> bool:
@@ -181,7 +181,7 @@ class IndexLife:
             except TooDearError as error:
                 logger.warning("%s (%s)", error, at.workspace_id)
                 until = time.monotonic() + DEAR_SECONDS - TRY_AGAIN_SECONDS
-                _remember(self._tried, (at, view_name(text)), (await self._version(at), until))
+                remember(self._tried, (at, view_name(text)), (await self._version(at), until))
                 return False
             if not waits or not await self._builder.is_building(at, text):
                 return await self._reader.is_ready(at, text)
@@ -227,10 +227,3 @@ class IndexLife:
             logger.info("a search index was not built or not removed: %s", error)
         elif error is not None:
             logger.error("a search index was not built or not removed", exc_info=error)
-
-
-def _remember(known: OrderedDict[_View, Any], view: _View, what: Any) -> None:
-    known[view] = what
-    known.move_to_end(view)
-    while len(known) > REMEMBERED:
-        known.popitem(last=False)

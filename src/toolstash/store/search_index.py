@@ -40,7 +40,10 @@ ROWS_BYTES = 4_000_000
 INLINE_BYTES = 20_000
 """Answers of so few rows are worded in about a millisecond; a thread would only add to it."""
 
-REMEMBERED = 200
+NO_TEXT = "none"
+"""The view of an index without texts."""
+
+REMEMBERED = 1_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +103,7 @@ class Found:
 def view_name(text: TextView | None) -> str:
     """A short name for the texts of an index: in a key, and the same in every worker."""
     if text is None:
-        return "none"
+        return NO_TEXT
     if text.fields is None:
         return "all"
     return hashlib.sha256(json.dumps(text.fields).encode()).hexdigest()[:12]
@@ -170,7 +173,7 @@ class IndexReader:
                 except BrokenIndexError:
                     self._last.pop(at, None)
                     raise
-                _remember(self._last, at, indexes if reading is not None else ())
+                remember(self._last, at, indexes if reading is not None else ())
                 return reading
         return None
 
@@ -185,7 +188,7 @@ class IndexReader:
                 shape = IndexShape.from_json(unpack(document))
             except (ValueError, LookupError, TypeError, AttributeError):
                 return None
-            _remember(self._shapes, index.build, shape)
+            remember(self._shapes, index.build, shape)
         return shape
 
     async def _ask(self, at: Address, index: Index, made: Plan, check: Check, *, is_short: bool) -> Reading | None:
@@ -250,7 +253,8 @@ class IndexReader:
                 return record.meta(at), documents, record
 
 
-def _remember(known: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+def remember(known: OrderedDict[Any, Any], key: Any, value: Any) -> None:
+    """Notes something, and forgets what was noted longest ago."""
     known[key] = value
     known.move_to_end(key)
     while len(known) > REMEMBERED:
