@@ -4,10 +4,14 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator
 
+import hypothesis
 import pytest
 
 from tests.servers import NAMES, RealServer, shared_server
 from toolstash import Ctx, MemoryStore
+
+hypothesis.settings.register_profile("toolstash", deadline=None)  # no test fails because a machine is slow
+hypothesis.settings.load_profile("toolstash")
 
 
 @pytest.fixture
