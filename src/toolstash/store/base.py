@@ -169,13 +169,16 @@ class BaseStore(StorePrimitives):
     async def build_index(self, workspace_id: str, fields: Sequence[str] | None = None) -> bool:
         """Builds a search index of a list now, for searches in these fields (None: all texts) and for other questions.
 
-        False where there will be none: the server has no search module, another worker builds it, the workspace
-        changed meanwhile, or 200 indexes are there already.
+        Waits for a worker that builds it already. False where there will be none: the server has no search module, the
+        workspace changed meanwhile, it has three indexes or the store 200, or the index would take too much memory.
 
         Raises:
+            ValueError: `fields` is empty or a single text.
             WorkspaceNotFoundError, WorkspaceShapeMismatchError: There is no such list.
             StoreUnavailableError: The server does not answer, or refuses a command.
         """
+        if fields is not None and (isinstance(fields, str) or not fields):
+            raise ValueError(f"fields is a list of field names such as ['title', 'author.name'], not {fields!r}")
         require_list((await self.read(await self.locate(workspace_id), 0, 0)).meta)
         return False
 

@@ -54,7 +54,11 @@ ReadTable = Callable[[Address], Awaitable[tuple[WorkspaceMeta, Table]]]
 
 
 class TooDearError(ToolstashError):
-    """The index would take many times the memory of the rows."""
+    """An index of this version would take many times the memory of the rows."""
+
+    def __init__(self, version: str) -> None:
+        super().__init__("A search index would take many times the memory of the rows: there will be none.")
+        self.version = version
 
 
 class IndexBuilder:
@@ -246,7 +250,7 @@ class _Build:
         """Raises TooDearError where an index of that share of the rows has become too large."""
         told = await self._search(search.info(self.keys.index(self.name)))
         if search.memory_bytes(told) > FREE_BYTES + MOST_BYTES_A_BYTE * share * self.meta.chars:
-            raise TooDearError("A search index would take many times the memory of the rows: there will be none.")
+            raise TooDearError(self.meta.version)
 
     async def _keep(self) -> bool:
         """Lets the documents of a workspace that stays live as long as it; False if they are no longer wanted."""

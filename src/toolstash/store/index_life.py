@@ -181,16 +181,12 @@ class IndexLife:
             except TooDearError as error:
                 logger.warning("%s (%s)", error, at.workspace_id)
                 until = time.monotonic() + DEAR_SECONDS - TRY_AGAIN_SECONDS
-                remember(self._tried, (at, view_name(text)), (await self._version(at), until))
+                remember(self._tried, (at, view_name(text)), (error.version, until))
                 return False
             if not waits or not await self._builder.is_building(at, text):
                 return await self._reader.is_ready(at, text)
             await anyio.sleep(WAITING_SECONDS)
         return True
-
-    async def _version(self, at: Address) -> str:
-        found = await self._reader.find(at)
-        return "" if found is None else found.record.version
 
     def replaced(self, gone: Sequence[Address]) -> None:
         """Takes away the indexes that workspaces had which were replaced or dropped."""

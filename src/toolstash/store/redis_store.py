@@ -20,7 +20,7 @@ from toolstash.settings import Settings
 from toolstash.store import records, refusals
 from toolstash.store.base import BaseStore, Check
 from toolstash.store.changes import Batch, Change, Edits, edits_of, edits_of_one, merged
-from toolstash.store.codec import Tally, encode, encode_many, pack, unpack
+from toolstash.store.codec import Tally, encode, encode_many, pack
 from toolstash.store.cpu import on_cpu
 from toolstash.store.index_life import IndexLife
 from toolstash.store.payload import Payload
@@ -121,7 +121,7 @@ class RedisStore(BaseStore):
         reply = (await self._connections.run_all(calls))[-1]
         words = reply.split(b"\n")
         if words[0] != b"ok":
-            raise _refused(words, meta, quota)
+            raise refusals.of_commit(words, meta, quota.max_bytes)
         lines = [line.decode().split(" ") for line in words[1:]]
         dropped = [layout.decode_id(part) for part, _ in lines[1:]]
         indexed = (name for name, line in zip([at.workspace_id, *dropped], lines, strict=True) if line[1] == "1")
@@ -275,6 +275,7 @@ class RedisStore(BaseStore):
         self._snapshots.trim()
 
     async def build_index(self, workspace_id: str, fields: Sequence[str] | None = None) -> bool:
+        await super().build_index(workspace_id, fields)  # refuses what can have none
         return await self._indexes.build(await self.locate(workspace_id), TextView.of(fields))
 
     def build_index_later(self, at: Address, version: str, fields: Sequence[str] | None) -> None:
@@ -390,11 +391,3 @@ def _row_change(edits: Edits, before: Sequence[tuple[bytes, Any]], tally: Tally)
         replaced.append((position, document, encode(merged(row, fields, position), tally, row=position)))
     added = encode_many(edits.added, tally, first_row=0)
     return scripts.RowChange(clears=edits.cleared, replaced=replaced, removed=sorted(edits.removed), added=added)
-
-
-def _refused(words: list[bytes], meta: WorkspaceMeta, quota: Quota) -> Exception:
-    if words[0] == b"conflict":
-        return refusals.conflict(meta, unpack(words[1]), unpack(words[2]))
-    if words[0] == b"quota":
-        return refusals.over_quota(quota.max_bytes)
-    return StoreUnavailableError("The data store lost a part of the result while it was being written.")

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from toolstash.contracts import Address, Limits, WorkspaceMeta
 from toolstash.errors import (
     InvalidArgumentError,
     PayloadTooLargeError,
     QuotaExceededError,
+    StoreUnavailableError,
+    ToolstashError,
     VersionConflictError,
     WorkspaceConflictError,
     WorkspaceExpiredError,
     WorkspaceShapeMismatchError,
 )
+from toolstash.store.codec import unpack
 
 
 def conflict(meta: WorkspaceMeta, held_type: str, producer: str) -> WorkspaceConflictError:
@@ -96,3 +101,12 @@ def require_list(meta: WorkspaceMeta) -> None:
             expected_shape="list",
             actual_shape=meta.data_shape,
         )
+
+
+def of_commit(words: Sequence[bytes], meta: WorkspaceMeta, max_bytes: int | None) -> ToolstashError:
+    """What the lines of a commit that was refused say (see commit.lua)."""
+    if words[0] == b"conflict":
+        return conflict(meta, unpack(words[1]), unpack(words[2]))
+    if words[0] == b"quota":
+        return over_quota(max_bytes)
+    return StoreUnavailableError("The data store lost a part of the result while it was being written.")
