@@ -7,7 +7,7 @@ RECENT = -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null
 PYTHON ?= $(shell for p in python3 python3.14 python3.13 python3.12 python3.11; do $$p $(RECENT) && echo $$p && break; done)
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --no-input
 
-.PHONY: help setup demo test check format bench clean
+.PHONY: help setup demo test check format bench soak clean
 
 help: ## Show what there is
 	@awk -F ':.*## ' '/^[a-z]+:.*## / { printf "make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ format: $(SETUP) ## Put the code into its format
 
 bench: $(BENCH) ## Print the benchmark tables (make bench TABLES="P1 P2")
 	@$(BIN)/python -m benchmarks $(TABLES)
+
+soak: $(SETUP) ## Many callers in many processes for minutes, every answer checked (make soak MINUTES=0.5)
+	@$(BIN)/python -m benchmarks.soak $(if $(MINUTES),--minutes $(MINUTES))
 
 clean: ## Remove what the commands above made
 	@rm -rf .venv .pytest_cache .ruff_cache .hypothesis benchmarks/results

@@ -13,13 +13,16 @@ from benchmarks import (
     growing,
     importing,
     paging,
+    paging_by_processes,
     paying,
     piping,
     piping_by_index,
     report,
     searching,
     searching_by_index,
+    sessions,
     stalls,
+    stalls_by_processes,
     storing,
     texts,
     weighing,
@@ -31,16 +34,16 @@ Measure = Callable[[str, int], Awaitable[list[report.Table]]]
 
 TABLES: dict[str, list[Measure]] = {
     "P1": [storing.storing],
-    "P2": [paging.paging],
+    "P2": [paging.paging, paging_by_processes.paging_by_processes],
     "P3": [searching_by_index.searching_by_index],
     "P4": [searching.searching],
     "P5": [piping.piping, piping_by_index.piping_by_index],
     "P6": [texts.texts],
     "P7": [changing.changing],
-    "P8": [stalls.stalls],
+    "P8": [stalls.stalls, stalls_by_processes.stalls_by_processes],
     "P10": [importing.importing],
     "P11": [weighing.weighing],
-    "P12": [growing.growing, paying.paying],
+    "P12": [growing.growing, paying.paying, sessions.sessions],
 }
 
 
@@ -76,4 +79,5 @@ async def _measured(measure: Measure, url: str, runs: int) -> list[report.Table]
     return tables
 
 
-asyncio.run(main())
+if __name__ == "__main__":
+    asyncio.run(main())

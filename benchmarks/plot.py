@@ -34,8 +34,8 @@ class _Axis:
         return self.start + (math.log10(value) - self.low) / (self.high - self.low) * (self.end - self.start)
 
 
-def draw(path: Path, title: str, lines: Mapping[str, Points]) -> None:
-    """Draws seconds over rows; a dashed line shows what grows just as the rows do."""
+def draw(path: Path, title: str, lines: Mapping[str, Points], *, across_name: str = "rows") -> None:
+    """Draws seconds over rows (or something else); a dashed line shows what grows just as the rows do."""
     points = [point for line in lines.values() for point in line]
     across = _Axis.around([x for x, _ in points], LEFT, WIDTH - RIGHT)
     up = _Axis.around([y for _, y in points], HEIGHT - BOTTOM, TOP)
@@ -43,7 +43,7 @@ def draw(path: Path, title: str, lines: Mapping[str, Points]) -> None:
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {HEIGHT}" font-family="sans-serif">',
         f'<rect width="{WIDTH}" height="{HEIGHT}" fill="white"/>',
         _text(LEFT, TOP - 20, title, size=16),
-        *_grid(across, up),
+        *_grid(across, up, across_name),
         *_guide(across, up),
         *_lines(across, up, lines),
         "</svg>\n",
@@ -62,7 +62,7 @@ def _path(points: Points, style: str) -> str:
     return f'<polyline points="{places}" fill="none" {style}/>'
 
 
-def _grid(across: _Axis, up: _Axis) -> Iterator[str]:
+def _grid(across: _Axis, up: _Axis, across_name: str) -> Iterator[str]:
     style = 'stroke="#ddd"'
     for power in range(across.low, across.high + 1):
         x = across.place(10**power)
@@ -72,7 +72,7 @@ def _grid(across: _Axis, up: _Axis) -> Iterator[str]:
         y = up.place(10.0**power)
         yield _path([(across.start, y), (across.end, y)], style)
         yield _text(across.start - 8, y + 4, _seconds(power), anchor="end")
-    yield _text((across.start + across.end) / 2, up.start + 42, "rows", anchor="middle")
+    yield _text((across.start + across.end) / 2, up.start + 42, across_name, anchor="middle")
 
 
 def _seconds(power: int) -> str:

@@ -45,17 +45,17 @@ async def stalls(url: str, runs: int) -> list[Table]:
     async with stored(url, *payloads * 4) as ids:
         payloads.clear()
         gc.collect()
-        _add(table, "nothing runs", await _lateness(lambda: asyncio.sleep(1)))
+        _add(table, "nothing runs", await lateness(lambda: asyncio.sleep(1)))
         first: list[float] = []
         second: list[float] = []
         apart: list[float] = []
         for _ in range(runs):
             async with worker(url) as ctx:
-                first += await _lateness(lambda ctx=ctx: _asked(ctx, ids[:1] * 4))
-                second += await _lateness(lambda ctx=ctx: _asked(ctx, ids[:1] * 4))
+                first += await lateness(lambda ctx=ctx: asked(ctx, ids[:1] * 4))
+                second += await lateness(lambda ctx=ctx: asked(ctx, ids[:1] * 4))
             gc.collect()  # what the worker held is let go here, and not while the next one is measured
             async with worker(url) as ctx:
-                apart += await _lateness(lambda ctx=ctx: _asked(ctx, ids))
+                apart += await lateness(lambda ctx=ctx: asked(ctx, ids))
             gc.collect()
     _add(table, "toolstash, first questions", first)
     _add(table, "toolstash, second questions", second)
@@ -64,12 +64,13 @@ async def stalls(url: str, runs: int) -> list[Table]:
     return [table]
 
 
-async def _asked(ctx: Ctx, ids: list[str]) -> None:
+async def asked(ctx: Ctx, ids: list[str]) -> None:
+    """Asks the four questions at once, each of a workspace of its own or all of one."""
     asked = [ask(ctx, tool, workspace_id=at, **more) for at, (tool, more) in zip(ids, QUESTIONS, strict=True)]
     await asyncio.gather(*asked)
 
 
-async def _lateness(work: Callable[[], Awaitable[object]]) -> list[float]:
+async def lateness(work: Callable[[], Awaitable[object]]) -> list[float]:
     """Seconds by which each tick came late until the work was done."""
     late: list[float] = []
     is_done = False
@@ -102,5 +103,5 @@ async def _add_peers(table: Table) -> None:
         for way, store in ((MEMORY, ctxtual.MemoryStore()), (SQLITE, ctxtual.SQLiteStore(str(Path(folder) / "b.db")))):
             ctx = peer_ctx(store)
             at = ctx.store_workspace(make_rows(ROWS), workspace_type=TYPE).workspace_id
-            _add(table, way, await _lateness(lambda ctx=ctx, at=at: _asked(ctx, [at] * 4)))
+            _add(table, way, await lateness(lambda ctx=ctx, at=at: asked(ctx, [at] * 4)))
             store.close()

@@ -113,9 +113,10 @@ class RealCluster:
             return client.execute_command(*words)
 
     def is_ok(self) -> bool:
-        """Whether every node sees all slots served by the three of them."""
+        """Whether every node knows all of them and sees all slots served."""
+        known = b"cluster_known_nodes:%d" % len(self.nodes)
         infos = [self.command(node, "CLUSTER", "INFO") for node in self.nodes]
-        return all(b"cluster_state:ok" in info and b"cluster_known_nodes:3" in info for info in infos)
+        return all(b"cluster_state:ok" in info and known in info for info in infos)
 
     def id_of(self, node: RealServer) -> str:
         """The name that the cluster knows a node by."""
@@ -128,15 +129,20 @@ class RealCluster:
         port = next(primary[1] for first, last, primary, *_ in ranges if first <= slot <= last)
         return next(node for node in self.nodes if node.port == port)
 
-    def add_replica(self, of: RealServer) -> RealServer:
-        """A fourth node that has all that another one has and may take its place."""
+    def add_node(self) -> RealServer:
+        """One more primary, which has no slots yet."""
         bus = _free_port()
-        replica = start_server("redis-8.2", *self._options, "--cluster-port", str(bus))
-        self.command(of, "CLUSTER", "MEET", "127.0.0.1", replica.port, bus)
-        until_sync(lambda: b"known_nodes:4" in self.command(replica, "CLUSTER", "INFO"), what="the replica is known")
+        node = start_server("redis-8.2", *self._options, "--cluster-port", str(bus))
+        self.command(self.nodes[0], "CLUSTER", "MEET", "127.0.0.1", node.port, bus)
+        self.nodes.append(node)
+        until_sync(self.is_ok, what="all know the new node, and it knows them")
+        return node
+
+    def add_replica(self, of: RealServer) -> RealServer:
+        """One more node that has all that another one has and may take its place."""
+        replica = self.add_node()
         self.command(replica, "CLUSTER", "REPLICATE", self.id_of(of))
         until_sync(lambda: self.follows(replica), what="the replica has everything")
-        self.nodes.append(replica)
         return replica
 
     def follows(self, node: RealServer) -> bool:
@@ -149,11 +155,11 @@ class RealCluster:
         self.command(target, "CLUSTER", "SETSLOT", slot, "IMPORTING", self.id_of(source))
         self.command(source, "CLUSTER", "SETSLOT", slot, "MIGRATING", self.id_of(target))
 
-    def move_keys(self, key: str, target: RealServer, *, but: str = "-") -> int:
-        """Moves what lies in a key's slot, except keys that hold `but`; returns how many."""
+    def move_keys(self, key: str, target: RealServer, *, but: str = "-", only: str = "") -> int:
+        """Moves what lies in a key's slot and holds `only`, except keys that hold `but`; returns how many."""
         slot, source = key_slot(key.encode()), self.owner(key)
         found = self.command(source, "CLUSTER", "GETKEYSINSLOT", slot, 1_000)
-        moving = [one for one in found if but.encode() not in one]
+        moving = [one for one in found if but.encode() not in one and only.encode() in one]
         if moving:
             self.command(source, "MIGRATE", "127.0.0.1", target.port, "", 0, 5_000, "KEYS", *moving)
         return len(moving)

@@ -6,6 +6,7 @@
     RedisStore          workspaces on a server that all workers share; MemoryStore: in this process
     BaseStore           what a store is, to write another one
     WorkspaceMeta       what is known of a workspace; WorkspaceRef: the notice that a model reads; Hit: a row found
+    Event               what happened, from `ctx.watch()`; Stats: what a store holds
     chunk_text          text to rows; split_sections, split_markdown_sections
     current_session     the session that is active here; session_scope: makes one active
 
@@ -18,11 +19,12 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolstash.contracts import Hit, WorkspaceMeta, WorkspaceRef
+    from toolstash.contracts import Event, Hit, Stats, WorkspaceMeta, WorkspaceRef
     from toolstash.errors import (
         InvalidArgumentError,
         PayloadTooLargeError,
         PipelineError,
+        ProducerFailedError,
         QuotaExceededError,
         SessionRequiredError,
         StoreUnavailableError,
@@ -46,11 +48,12 @@ if TYPE_CHECKING:
     from toolstash.tools.toolset import BoundToolSet, ToolSet
 
 _HOMES = {
-    "toolstash.contracts": ("Hit", "WorkspaceMeta", "WorkspaceRef"),
+    "toolstash.contracts": ("Event", "Hit", "Stats", "WorkspaceMeta", "WorkspaceRef"),
     "toolstash.errors": (
         "InvalidArgumentError",
         "PayloadTooLargeError",
         "PipelineError",
+        "ProducerFailedError",
         "QuotaExceededError",
         "SessionRequiredError",
         "StoreUnavailableError",
@@ -79,15 +82,18 @@ __all__ = [
     "BoundToolSet",
     "ConsumerContext",
     "Ctx",
+    "Event",
     "Forge",
     "Hit",
     "InvalidArgumentError",
     "MemoryStore",
     "PayloadTooLargeError",
     "PipelineError",
+    "ProducerFailedError",
     "QuotaExceededError",
     "RedisStore",
     "SessionRequiredError",
+    "Stats",
     "StoreUnavailableError",
     "ToolSet",
     "ToolstashError",

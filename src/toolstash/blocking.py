@@ -9,40 +9,66 @@ import asyncio
 import atexit
 import inspect
 import os
+import sys
 import threading
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AbstractContextManager
+from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
+from concurrent.futures import Future
 from functools import partial, update_wrapper
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-from anyio.from_thread import BlockingPortal, start_blocking_portal
+import anyio
+from anyio.from_thread import BlockingPortal
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
+EXIT_SECONDS = 1.0
+
 
 class _Door:
-    """The background loop of this process."""
+    """The background loop of this process, in a thread of its own."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._opened: tuple[AbstractContextManager[BlockingPortal], BlockingPortal] | None = None
+        self._thread: threading.Thread | None = None
+        self._opened: Future[BlockingPortal] = Future()
         self.loop: asyncio.AbstractEventLoop | None = None
 
     def portal(self) -> BlockingPortal:
         with self._lock:
-            if self._opened is None:
-                manager = start_blocking_portal("asyncio", name="toolstash-blocking")
-                self._opened = (manager, manager.__enter__())
-                self.loop = self._opened[1].call(asyncio.get_running_loop)
-            return self._opened[1]
+            if self._thread is None or not self._thread.is_alive():
+                self._opened = Future()
+                self._thread = threading.Thread(
+                    target=self._run, args=(self._opened,), name="toolstash-blocking", daemon=True
+                )
+                self._thread.start()
+            opened = self._opened
+        return opened.result()
+
+    def _run(self, opened: Future[BlockingPortal]) -> None:
+        try:
+            anyio.run(self._serve, opened)
+        except BaseException as error:
+            if opened.done():
+                raise
+            opened.set_exception(error)
+        finally:
+            self.loop = None
+
+    async def _serve(self, opened: Future[BlockingPortal]) -> None:
+        async with BlockingPortal() as portal:
+            self.loop = asyncio.get_running_loop()
+            opened.set_result(portal)
+            await portal.sleep_until_stopped()
 
     def close(self) -> None:
-        with self._lock:
-            opened, self._opened = self._opened, None
-            self.loop = None
-        if opened is not None:
-            opened[0].__exit__(None, None, None)
+        """Lets running calls end, then cancels them, then leaves: a user's thread cannot be stopped."""
+        thread, loop = self._thread, self.loop
+        for cancel in (False, True):
+            if thread is not None and loop is not None and thread.is_alive():
+                stopping = self._opened.result().stop(cancel_remaining=cancel)
+                asyncio.run_coroutine_threadsafe(stopping, loop)
+                thread.join(EXIT_SECONDS)
 
 
 _door = _Door()
@@ -55,7 +81,8 @@ def _leave_parents_door() -> None:
     _door = _Door()
 
 
-os.register_at_fork(after_in_child=_leave_parents_door)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave_parents_door)
 atexit.register(lambda: _door.close())
 
 
@@ -76,6 +103,8 @@ def in_event_loop() -> bool:
 def run_blocking(function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P.kwargs) -> R:
     """Runs an async function and waits for its result. The caller's context (the session) goes along.
 
+    A caller that is interrupted (Ctrl-C, a time limit of a worker pool) cancels the function.
+
     Raises:
         RuntimeError: Called where an event loop runs, which would stop the loop; await the function there.
     """
@@ -84,7 +113,23 @@ def run_blocking(function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P
         raise RuntimeError(
             f"an event loop is running in this thread: use `await …{name}(…)` instead of the blocking form"
         )
-    return _door.portal().call(partial(function, *args, **kwargs))
+    call = _door.portal().start_task_soon(_carrying_exits, partial(function, *args, **kwargs))
+    try:
+        result, wants_exit = call.result()
+    except BaseException:
+        call.cancel()  # nothing happens where the call itself has ended
+        raise
+    if wants_exit is not None:
+        raise wants_exit
+    return result
+
+
+async def _carrying_exits(work: Callable[[], Awaitable[R]]) -> tuple[R, None] | tuple[Any, BaseException]:
+    """A tool that calls `sys.exit()` ends its caller, not the loop that serves all callers."""
+    try:
+        return await work(), None
+    except (SystemExit, KeyboardInterrupt) as error:
+        return None, error
 
 
 class Blocking:
@@ -102,16 +147,22 @@ class Blocking:
 
         if inspect.iscoroutinefunction(attribute):
             return partial(run_blocking, attribute)
-        if inspect.isasyncgenfunction(attribute):
-            return partial(_pull, attribute)
-        return attribute
+        return partial(_plain_or_pulled, attribute) if inspect.isroutine(attribute) else attribute
 
 
-def _pull(function: Callable[P, AsyncIterator[R]], *args: P.args, **kwargs: P.kwargs) -> Iterator[R]:
-    items = function(*args, **kwargs)
+def _plain_or_pulled(function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Any:
+    result = function(*args, **kwargs)
+    return _pulled(cast(AsyncGenerator[Any], result)) if isinstance(result, AsyncGenerator) else result
+
+
+def _pulled(items: AsyncGenerator[R]) -> Iterator[R]:
     end: Any = object()
-    while (item := run_blocking(_next_or, items, end)) is not end:
-        yield item
+    try:
+        while (item := run_blocking(_next_or, items, end)) is not end:
+            yield item
+    finally:
+        if not in_event_loop() and not sys.is_finalizing():
+            run_blocking(items.aclose)
 
 
 async def _next_or(items: AsyncIterator[R], end: R) -> R:
@@ -131,7 +182,7 @@ class AsyncTool(Generic[P, R]):
 
     def blocking(self, *args: P.args, **kwargs: P.kwargs) -> R:
         """Runs the tool and waits for it. Raises RuntimeError inside a running event loop."""
-        return run_blocking(self._run, *args, **kwargs)
+        return run_blocking(self, *args, **kwargs)  # whose name the refusal in an event loop says
 
     def __repr__(self) -> str:
         return f"<toolstash tool {self.__name__}>"

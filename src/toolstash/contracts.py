@@ -7,6 +7,8 @@ Limits          how large a workspace may become
 WorkspaceMeta   what is known of a stored workspace
 WorkspaceRef    the notice that a model reads in place of the data
 Hit             a row that was found, with its place
+Event           what happened to a workspace, or to a call
+Stats           what a store holds
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Final, Literal, get_args
 
 DataShape = Literal["list", "dict", "scalar"]
 
@@ -55,10 +57,15 @@ class Address:
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Bounds of one workspace for as long as it lives: rows (or keys), and bytes as encoded. None for no bound."""
+    """Bounds of a workspace for as long as it lives: rows (or keys), and bytes as encoded. None for no bound.
+
+    The others bound its session (or all that is outside any): the oldest other workspaces make room for it.
+    """
 
     max_items: int | None = None
     max_bytes: int | None = None
+    max_session_workspaces: int | None = None
+    max_session_bytes: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +116,44 @@ class Hit:
     item: Any
     score: float | None = None
     snippet: str = ""
+
+
+EventKind = Literal["created", "replaced", "changed", "dropped", "suspended", "answered", "progress", "cancel"]
+
+EVENT_KINDS: Final[tuple[EventKind, ...]] = get_args(EventKind)
+"""The first four tell of workspaces, the others of calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """Something that happened in a session.
+
+    `id` is a place to go on from: `watch(after=event.id)`. `version` is the workspace's after the event (before it,
+    for "dropped"). `at` is Unix seconds by the store's clock. What has no meaning for a kind is "".
+    """
+
+    id: str
+    kind: EventKind
+    workspace_id: str = ""
+    workspace_type: str = ""
+    version: str = ""
+    call_id: str = ""
+    at: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Stats:
+    """What a store holds of what the caller sees.
+
+    `bytes` are those of the rows as encoded; `chars_kept_out` is how many characters the live workspaces have, which
+    would be in a model's context otherwise. `sessions` counts those that have a live workspace.
+    """
+
+    sessions: int = 0
+    workspaces: int = 0
+    bytes: int = 0
+    pending_calls: int = 0
+    chars_kept_out: int = 0
 
 
 @dataclass(frozen=True, slots=True)

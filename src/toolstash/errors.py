@@ -13,6 +13,7 @@
     ├── PayloadTooLargeError            above max_items or max_bytes; nothing was stored
     ├── QuotaExceededError              above what one session may hold
     ├── PipelineError                   a pipeline step that cannot run
+    ├── ProducerFailedError             it failed in the worker that ran it for all who asked at that moment
     └── StoreUnavailableError           the store did not answer within its limits
 
 `to_llm_dict()` gives the form that a model reads: `error`, `suggested_action` and what helps to repair the call.
@@ -116,6 +117,12 @@ class QuotaExceededError(ToolstashError):
 
 class PipelineError(ToolstashError):
     """A step of a pipeline cannot run."""
+
+
+class ProducerFailedError(ToolstashError):
+    """The producer failed in the worker that ran it for all who asked for the same at that moment."""
+
+    default_action = "Try other arguments once; if it fails again, tell the user that this tool is not working."
 
 
 class StoreUnavailableError(ToolstashError):

@@ -5,12 +5,11 @@ from __future__ import annotations
 import asyncio
 import random
 import secrets
-import sys
-from pathlib import Path
 
 import pytest
 import redis.asyncio
 
+from tests.chaos.writer import end_writer, start_writer
 from tests.servers import shared_server
 from toolstash import RedisStore, WorkspaceMeta
 from toolstash.store.payload import Payload
@@ -23,18 +22,11 @@ ROWS = 5_000
 
 async def one_writer(url: str, prefix: str, delay: float) -> None:
     """Starts a writer and kills it after its first write and a random moment more."""
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.chaos.writer", url, prefix, str(ROWS)),
-        stdout=asyncio.subprocess.PIPE,
-        cwd=Path(__file__).parents[2],
-    )
-    assert process.stdout is not None
-    await asyncio.wait_for(process.stdout.readline(), 60)
-    try:
-        await asyncio.wait_for(process.wait(), delay)
-    except TimeoutError:
-        process.kill()
-        await process.wait()
+    process = await start_writer(url, prefix, ROWS)
+    killing = asyncio.Event()
+    asyncio.get_running_loop().call_later(delay, killing.set)
+    await killing.wait()
+    await end_writer(process)
 
 
 @pytest.mark.timeout(300)

@@ -9,8 +9,9 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+import redis
 
-from tests.servers import NAMES, shared_cluster, shared_server
+from tests.servers import NAMES, RealServer, shared_cluster, shared_server
 from toolstash import BaseStore, MemoryStore, RedisStore
 from toolstash.contracts import Address, WorkspaceMeta
 from toolstash.query.index import TextView
@@ -18,10 +19,14 @@ from toolstash.query.questions import Question
 from toolstash.store.base import Check
 from toolstash.store.index_life import IndexLife
 from toolstash.store.payload import Payload
-from toolstash.store.primitives import Quota, Reading, Replaced, ReplaceRule
+from toolstash.store.primitives import Reading, Replaced, ReplaceRule
 from toolstash.wire.keys import space_of_session
 
-BACK_ENDS = ("memory", "embedded", "fakeredis", *NAMES, "cluster", "indexed")
+LIMITED = {"acl": "valkey", "acl-indexed": "redis-8.2"}
+"""Back ends with a user of each store's own, who may touch its prefix only, and their servers."""
+BACK_ENDS = ("memory", "embedded", "fakeredis", *NAMES, "cluster", "indexed", *LIMITED)
+RIGHTS = "~{prefix}:* resetchannels +@all -@admin -@dangerous"
+"""What a user needs for whom every key but those of one prefix is forbidden. docs/deployment.md shows the same."""
 
 
 class CountedIndexes(IndexLife):
@@ -54,14 +59,26 @@ class IndexedStore(RedisStore):
         meta: WorkspaceMeta,
         payload: Payload,
         replace_if: ReplaceRule | None = None,
-        *,
-        quota: Quota = Quota(),
     ) -> Replaced:
-        replaced = await super().replace(meta, payload, replace_if, quota=quota)
+        replaced = await super().replace(meta, payload, replace_if)
         if replaced.meta.data_shape == "list" and replaced.meta.item_count:
             at = Address(space_of_session(meta.session_id), meta.workspace_id)
             await self._indexes.build(at, TextView.of(None))
         return replaced
+
+
+def make_user(server: RealServer, prefix: str, rights: str = RIGHTS) -> str:
+    """The URL of a new user, who is called like the prefix and has its rights."""
+    words = ["ACL", "SETUSER", prefix, "reset", "on", ">word", *rights.format(prefix=prefix).split()]
+    with redis.Redis(port=server.port) as client:
+        client.execute_command(*words)
+    return f"redis://{prefix}:word@127.0.0.1:{server.port}"
+
+
+def drop_user(server: RealServer, prefix: str) -> None:
+    """Takes a user away."""
+    with redis.Redis(port=server.port) as client:
+        client.execute_command("ACL", "DELUSER", prefix)
 
 
 def make_store(name: str) -> BaseStore:
@@ -77,6 +94,10 @@ def make_store(name: str) -> BaseStore:
         return RedisStore(fakeredis.FakeAsyncRedis(), prefix=prefix)
     if name == "indexed":
         return IndexedStore(shared_server("redis-8.2").url, prefix)
+    if name == "acl":
+        return RedisStore(make_user(shared_server(LIMITED[name]), prefix), prefix=prefix)
+    if name == "acl-indexed":
+        return IndexedStore(make_user(shared_server(LIMITED[name]), prefix), prefix)
     if name == "cluster":
         return RedisStore(shared_cluster().url, prefix=prefix)
     return RedisStore(shared_server(name).url, prefix=prefix)
@@ -91,3 +112,5 @@ async def store(request: pytest.FixtureRequest) -> AsyncIterator[BaseStore]:
     yield made
     await made.clear()
     await made.aclose()
+    if isinstance(made, RedisStore) and request.param in LIMITED:
+        drop_user(shared_server(LIMITED[request.param]), made._connections.source.arguments["username"])

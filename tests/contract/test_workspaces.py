@@ -24,7 +24,7 @@ from toolstash import (
 )
 from toolstash.contracts import Limits
 from toolstash.store.payload import Payload
-from toolstash.store.primitives import Quota, ReplaceRule
+from toolstash.store.primitives import ReplaceRule
 
 ROWS = [{"id": number, "name": f"row {number}", "tags": ["a", "b"]} for number in range(25)]
 
@@ -230,14 +230,14 @@ async def test_listing_is_by_age_and_type(store: BaseStore) -> None:
 async def test_quota_drops_the_oldest_and_reports_them(store: BaseStore) -> None:
     for name in "abc":
         await put(store, ROWS, name)
-    kept = await store.replace(WorkspaceMeta("d", "papers"), Payload(ROWS), quota=Quota(max_workspaces=2))
+    kept = await store.replace(WorkspaceMeta("d", "papers", limits=Limits(max_session_workspaces=2)), Payload(ROWS))
 
     assert kept.dropped == ["a", "b"]
     assert await store.list_workspaces() == ["c", "d"]
-    small = await store.replace(WorkspaceMeta("e", "papers"), Payload([1]), quota=Quota(max_bytes=10))
+    small = await store.replace(WorkspaceMeta("e", "papers", limits=Limits(max_session_bytes=10)), Payload([1]))
     assert small.dropped == ["c", "d"]
     with pytest.raises(QuotaExceededError):
-        await store.replace(WorkspaceMeta("f", "papers"), Payload(ROWS), quota=Quota(max_bytes=10))
+        await store.replace(WorkspaceMeta("f", "papers", limits=Limits(max_session_bytes=10)), Payload(ROWS))
     assert await store.list_workspaces() == ["e"]
 
 

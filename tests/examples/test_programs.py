@@ -6,16 +6,20 @@ import asyncio
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
 from pathlib import Path
+from pydoc_data.topics import topics
 
+import psutil
 import pytest
 
 from toolstash import Ctx
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
 PROGRAMS = ["02_support_desk.py", "03_data_pipeline.py", "04_custom_tools.py", "05_pipelines.py", "06_persistence.py"]
+WITH_WORKERS = ["11_concurrent_server.py", "12_celery_workers.py", "13_async_workers.py"]
 
 pytestmark = pytest.mark.skipif(sys.platform == "win32", reason="no embedded server on Windows")
 
@@ -29,7 +33,7 @@ def run(program: str, *arguments: str) -> str:
         text=True,
         encoding="utf-8",
         env=environment | {"PYTHONUTF8": "1"},
-        timeout=50,
+        timeout=100,
         check=False,
     )
     assert ran.returncode == 0, ran.stderr
@@ -145,6 +149,66 @@ def test_the_data_outlives_the_program(tmp_path: Path) -> None:
 
 def test_a_temporary_directory_will_do() -> None:
     assert "the last row:  {'text': '(reviewed)'}" in run("06_persistence.py")
+
+
+def test_server_processes_share_what_each_of_them_stored() -> None:
+    shown = run("11_concurrent_server.py")
+    for name, word in (("ann", "exception"), ("bob", "class"), ("eve", "import")):
+        lines = sum(word in line for text in topics.values() for line in text.splitlines())
+        told = part(shown, f"   {name}: {lines} lines with '{word}', stored by worker ")
+        assert f"({lines} rows), searched by " in told
+        assert re.search(r"\([1-9]\d* hits\), aggregated by \d+ \([1-9]\d* groups\)", told)
+    answered = re.search(r"^   (\d) workers answered; the pages are of [1-9]\d* topics$", shown, re.MULTILINE)
+    assert answered is not None
+    assert int(answered.group(1)) > 1
+    assert re.search(r"^   Workspace 'lines_\w{12}@\w{12}' not found.$", shown, re.MULTILINE)
+    assert shown.endswith("4. all workers have stopped\n")
+
+
+def test_ctrl_c_stops_the_workers_too() -> None:
+    command = [sys.executable, str(EXAMPLES / "11_concurrent_server.py")]
+    environment = {name: value for name, value in os.environ.items() if not name.startswith("TOOLSTASH_")}
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=environment | {"PYTHONUNBUFFERED": "1"}
+    ) as started:
+        assert started.stdout is not None
+        assert started.stdout.readline().startswith(b"1. ")
+        assert b" stored " in started.stdout.readline()  # work is under way
+        workers = psutil.Process(started.pid).children(recursive=True)
+        assert len(workers) >= 2
+        started.send_signal(signal.SIGINT)
+        assert started.wait(60) == -signal.SIGINT
+        assert psutil.wait_procs(workers, timeout=30)[1] == []
+        assert started.stderr is not None
+        assert started.stderr.read().rstrip().endswith(b"KeyboardInterrupt")
+
+
+def test_pools_of_celery_read_what_the_other_pool_stored() -> None:
+    shown = run("12_celery_workers.py")
+    lines = topics["execmodel"].splitlines()
+    for stored_by, read_by in (("prefork", "threads"), ("threads", "prefork")):
+        told = part(shown, f"   {stored_by} stored {len(lines)} lines; {read_by} reads them")
+        assert re.search(r"lines_search, in process \d+: [1-9]\d* hits", told)
+        assert f"{{'lines': {len(lines)}, 'longest': {max(map(len, lines))}}}" in told
+        assert re.search(r"another session: Workspace 'lines_\w{12}@\w{12}' not found.", told)
+    assert shown.endswith("3. both workers have stopped\n")
+
+
+def test_workers_of_docket_share_the_conversations() -> None:
+    shown = run("13_async_workers.py")
+    for name, topic in (("ann", "execmodel"), ("bob", "formatstrings"), ("eve", "debugger")):
+        assert f"   {name}: {len(topics[topic].splitlines())} lines of '{topic}', stored by " in shown
+    assert len(re.findall(r"^        somebody else: Workspace '\S+' not found.$", shown, re.MULTILINE)) == 3
+    counted = re.search(r"^2. searches answered by each process: \{\d+: (\d+)(?:, \d+: (\d+))?\}$", shown, re.MULTILINE)
+    assert counted is not None
+    assert sum(int(count or 0) for count in counted.groups()) == 18
+
+
+@pytest.mark.parametrize("program", WITH_WORKERS)
+def test_a_program_with_workers_says_how_to_run_it_and_your_own(program: str) -> None:
+    text = (EXAMPLES / program).read_text(encoding="utf-8")
+    assert f"`python examples/{program}`" in text
+    assert "Your own" in text
 
 
 @pytest.mark.parametrize("program", PROGRAMS)

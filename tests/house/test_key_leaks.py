@@ -13,7 +13,7 @@ from tests.servers import NAMES, shared_server
 from toolstash import Ctx, RedisStore
 from toolstash.toolsets import paginator
 
-LASTING_FAMILIES = {"meta", "rows", "text", "names", "fields", "gone", "created", "expiring"}
+LASTING_FAMILIES = {"meta", "rows", "text", "names", "fields", "gone", "created", "expiring", "events"}
 """What may be without expiry while a workspace is."""
 
 

@@ -21,12 +21,11 @@ from tests.search.place import (
 from tests.servers import start_server
 from tests.wait import until
 from toolstash import Ctx, RedisStore
-from toolstash.contracts import Address, WorkspaceMeta
+from toolstash.contracts import Address, Limits, WorkspaceMeta
 from toolstash.query.index import TextView
 from toolstash.store import index_builder, index_life
 from toolstash.store.changes import Append
 from toolstash.store.payload import Payload
-from toolstash.store.primitives import Quota
 
 ROWS = rows_of(1)
 
@@ -217,7 +216,7 @@ async def test_a_worker_that_never_asks_takes_indexes_away() -> None:
         await until(lambda: _count(there, 3))
         await writer.replace(WorkspaceMeta("w1", "t"), Payload(rows_of(2)))
         await until(lambda: _count(there, 2))
-        await writer.replace(WorkspaceMeta("w4", "t"), Payload(rows_of(2)), quota=Quota(max_workspaces=2))
+        await writer.replace(WorkspaceMeta("w4", "t", limits=Limits(max_session_workspaces=2)), Payload(rows_of(2)))
         await until(lambda: _count(there, 0))
         await there.nothing_is_left()
 

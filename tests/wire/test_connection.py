@@ -273,7 +273,7 @@ async def test_unix_sockets_and_passwords(prefix: str) -> None:
 
 @pytest.mark.parametrize(
     "url",
-    ["http://x", "redis+cluster://", "redis+sentinel://h:1/s/0", "localhost:6379", "redis:/x", "rediss+cluster://h/3"],
+    ["http://x", "redis+cluster://", "redis+sentinel://h:1", "localhost:6379", "redis:/x", "rediss+cluster://h/3"],
 )
 def test_other_urls_are_refused_at_construction(url: str) -> None:
     with pytest.raises(ValueError, match="known forms"):

@@ -6,13 +6,16 @@ conveniences over them; override one where the store can do it faster.
 
 from __future__ import annotations
 
+import asyncio
 import builtins
 import sys
-from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import replace as with_changes
+from functools import cached_property
 from typing import Any, cast
 
-from toolstash.contracts import Address, Hit, WorkspaceMeta
+from toolstash.contracts import SHARED_SPACE, Address, Event, Hit, Stats, WorkspaceMeta
 from toolstash.errors import VersionConflictError, WorkspaceNotFoundError
 from toolstash.query import questions
 from toolstash.query.conditions import compile_leaf
@@ -23,13 +26,16 @@ from toolstash.store.arguments import checked_rows, few_enough, whole
 from toolstash.store.changes import Append, Delete, Patch, Update
 from toolstash.store.codec import plain_value
 from toolstash.store.cpu import on_cpu
+from toolstash.store.flights import Flights, LocalFlights
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import Reading, StorePrimitives
 from toolstash.store.refusals import require_list
 from toolstash.store.session import current_session
+from toolstash.store.signal import Signal
 from toolstash.store.transaction import Transaction
 
 READ_ROWS = 2_000
+TICK_SECONDS = 0.25
 
 Check = Callable[[WorkspaceMeta], None]
 """Raises for a workspace that is not what the caller wants."""
@@ -135,6 +141,49 @@ class BaseStore(StorePrimitives):
     async def sweep_expired(self) -> builtins.list[str]:
         """Ids that expired since the last sweep, where a store keeps count of them."""
         return []
+
+    async def stats(self) -> Stats:
+        """What the store holds of what the caller sees; bytes are 0 where a store does not know them."""
+        metas: builtins.list[WorkspaceMeta] = []
+        addresses = await self.list(self.visible_spaces())
+        for address in addresses:
+            with suppress(WorkspaceNotFoundError):
+                metas.append((await self.read(address, 0, 0)).meta)
+        return Stats(
+            sessions=len({address.space for address in addresses} - {SHARED_SPACE}),
+            workspaces=len(metas),
+            chars_kept_out=sum(meta.chars for meta in metas),
+        )
+
+    # What happens
+
+    @cached_property
+    def flights(self) -> Flights:
+        """The leases that let one worker make a workspace while others wait; here those of this process."""
+        return LocalFlights()
+
+    @asynccontextmanager
+    async def listening(self, spaces: Sequence[str]) -> AsyncGenerator[Signal]:
+        """A signal that is sent whenever something happened in one of the spaces; here it just ticks."""
+        signal = Signal()
+        ticking = asyncio.get_running_loop().create_task(_tick(signal))
+        try:
+            yield signal
+        finally:
+            ticking.cancel()
+            await asyncio.gather(ticking, return_exceptions=True)
+
+    async def last_place(self, space: str) -> str:
+        """The place of the newest event of a space."""
+        return (await self.events_after(space, "0-0", sys.maxsize) or [Event("0-0", "changed")])[-1].id
+
+    async def events_after(self, space: str, place: str, limit: int) -> Sequence[Event]:
+        """The next events of a space after a place, oldest first.
+
+        Raises:
+            NotImplementedError: The store keeps none.
+        """
+        raise NotImplementedError(f"{type(self).__name__} tells of no events")
 
     # Questions
 
@@ -282,3 +331,9 @@ class BaseStore(StorePrimitives):
         at = await self.locate(workspace_id)
         change = Delete([whole("indices", index) for index in few_enough("indices", indices)])
         return (await self.mutate(at, change, expected_version)).item_count
+
+
+async def _tick(signal: Signal) -> None:
+    while True:
+        await asyncio.sleep(TICK_SECONDS)
+        signal.send()

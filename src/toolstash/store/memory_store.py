@@ -9,20 +9,24 @@ import builtins
 import math
 import threading
 import time
+from collections import deque
 from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
 from typing import Any
 
-from toolstash.contracts import Address, WorkspaceMeta
+from toolstash.contracts import SHARED_SPACE, Address, Event, EventKind, Limits, Stats, WorkspaceMeta
 from toolstash.errors import VersionConflictError, WorkspaceNotFoundError
 from toolstash.store import refusals
 from toolstash.store.base import READ_ROWS, BaseStore, Check
 from toolstash.store.changes import Change, Edits, edits_of, merged
 from toolstash.store.codec import Codec, Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
+from toolstash.store.flights import LocalFlights
 from toolstash.store.payload import Payload
-from toolstash.store.primitives import Quota, Reading, Replaced, ReplaceRule
+from toolstash.store.primitives import Reading, Replaced, ReplaceRule
+from toolstash.store.signal import Signal
 from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.wire import keys as layout
 
@@ -51,6 +55,15 @@ class _Space:
     live: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
     gone: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
     swept: list[str] = field(default_factory=list[str])
+    events: deque[Event] = field(default_factory=lambda: deque[Event](maxlen=layout.MOST_EVENTS))
+
+    def tell(self, kind: EventKind, meta: WorkspaceMeta) -> None:
+        """Adds an event; its id is later than all before."""
+        now_ms = int(time.time() * 1000)
+        last_ms, last_number = map(int, self.events[-1].id.split("-")) if self.events else (0, 0)
+        place = f"{now_ms}-0" if now_ms > last_ms else f"{last_ms}-{last_number + 1}"
+        at = max(now_ms, last_ms) / 1000
+        self.events.append(Event(place, kind, meta.workspace_id, meta.workspace_type, meta.version, at=at))
 
 
 class MemoryStore(BaseStore):
@@ -69,14 +82,14 @@ class MemoryStore(BaseStore):
         self._spaces: dict[str, _Space] = {}
         self._lock = threading.Lock()
         self._snapshots = Snapshots()
+        self._signal = Signal()
+        self.flights = LocalFlights()
 
     async def replace(
         self,
         meta: WorkspaceMeta,
         payload: Payload,
         replace_if: ReplaceRule | None = None,
-        *,
-        quota: Quota = Quota(),
     ) -> Replaced:
         documents: list[bytes] = []
         async for chunk in payload.chunks(meta.limits):
@@ -98,19 +111,21 @@ class MemoryStore(BaseStore):
             old = space.live.get(meta.workspace_id)
             if old is not None and replace_if is not None and not _allows(replace_if, old.meta):
                 raise refusals.conflict(meta, old.meta.workspace_type, old.meta.producer_fn)
-            if quota.max_bytes is not None and workspace.bytes > quota.max_bytes:
-                raise refusals.over_quota(quota.max_bytes)
-            space.live.pop(meta.workspace_id, None)
+            _check_session_bytes(meta.limits, documents)
+            was_there = space.live.pop(meta.workspace_id, None) is not None
             space.live[meta.workspace_id] = workspace
             expires_at = stored.expires_at or math.inf
             space.gone[meta.workspace_id] = (meta.producer_fn, expires_at + layout.GONE_MS / 1000)
-            return Replaced(stored, self._make_room(space, meta.workspace_id, quota))
+            dropped = self._make_room(space, meta.workspace_id, meta.limits)
+            space.tell("replaced" if was_there else "created", stored)
+        self._signal.send()
+        return Replaced(stored, dropped)
 
-    def _make_room(self, space: _Space, newest: str, quota: Quota) -> list[str]:
+    def _make_room(self, space: _Space, newest: str, limits: Limits) -> list[str]:
         dropped: list[str] = []
 
         def drop(name: str) -> None:
-            del space.live[name]
+            space.tell("dropped", space.live.pop(name).meta)
             space.gone.pop(name, None)
             dropped.append(name)
 
@@ -119,8 +134,8 @@ class MemoryStore(BaseStore):
             drop(min(others, key=lambda item: item[1].meta.last_accessed_at)[0])
         for name in [name for name in space.live if name != newest]:
             total = sum(workspace.bytes for workspace in space.live.values())
-            enough_places = len(space.live) <= (quota.max_workspaces or len(space.live))
-            if enough_places and total <= (total if quota.max_bytes is None else quota.max_bytes):
+            enough_places = len(space.live) <= (limits.max_session_workspaces or len(space.live))
+            if enough_places and total <= (total if limits.max_session_bytes is None else limits.max_session_bytes):
                 break
             drop(name)
         return dropped
@@ -161,6 +176,7 @@ class MemoryStore(BaseStore):
             documents = _changed(workspace, edits, tally)
             if edits.grows:
                 refusals.check_limits(workspace.meta.limits, len(documents), sum(map(len, documents)))
+                _check_session_bytes(workspace.meta.limits, documents)
             workspace.documents = documents
             workspace.revision += 1
             workspace.edits += edits.cleared or bool(edits.replaced or edits.patched or edits.removed)
@@ -174,7 +190,14 @@ class MemoryStore(BaseStore):
                 non_finite=workspace.meta.non_finite + tally.non_finite,
                 version=f"{generation}.{workspace.revision}",
             )
-            return workspace.meta
+            space = self._spaces[at.space]
+            if edits.grows:
+                limits = with_changes(workspace.meta.limits, max_session_workspaces=None)
+                self._make_room(space, at.workspace_id, limits)
+            space.tell("changed", workspace.meta)
+            changed = workspace.meta
+        self._signal.send()
+        return changed
 
     async def read_table(self, at: Address, check: Check = refusals.require_list) -> tuple[WorkspaceMeta, Snapshot]:
         with self._lock:
@@ -220,7 +243,11 @@ class MemoryStore(BaseStore):
             space = self._spaces.get(at.space, _Space())
             self._expire(space)
             space.gone.pop(at.workspace_id, None)
-            return space.live.pop(at.workspace_id, None) is not None
+            workspace = space.live.pop(at.workspace_id, None)
+            if workspace is not None:
+                space.tell("dropped", workspace.meta)
+        self._signal.send()
+        return workspace is not None
 
     async def list(
         self, spaces: Sequence[str] | None = None, workspace_type: str | None = None
@@ -252,6 +279,36 @@ class MemoryStore(BaseStore):
                 space.swept = []
         return swept
 
+    async def stats(self) -> Stats:
+        visible = self.visible_spaces()
+        with self._lock:
+            names = [*self._spaces] if visible is None else visible
+            spaces = {name: self._spaces[name] for name in names if name in self._spaces}
+            for space in spaces.values():
+                self._expire(space)
+            held = [workspace for space in spaces.values() for workspace in space.live.values()]
+            return Stats(
+                sessions=sum(bool(space.live) and name != SHARED_SPACE for name, space in spaces.items()),
+                workspaces=len(held),
+                bytes=sum(workspace.bytes for workspace in held),
+                chars_kept_out=sum(workspace.meta.chars for workspace in held),
+            )
+
+    @asynccontextmanager
+    async def listening(self, spaces: Sequence[str]) -> AsyncGenerator[Signal]:
+        yield self._signal
+
+    async def aclose(self) -> None:
+        """Ends what watches; the data stays as long as the store."""
+        watched, self._signal = self._signal, Signal()
+        watched.fail(RuntimeError("the store was closed while it was watched"))
+
+    async def events_after(self, space: str, place: str, limit: int) -> Sequence[Event]:
+        wanted = _order(place)
+        with self._lock:
+            held = self._spaces.get(space, _Space()).events
+            return [event for event in held if _order(event.id) > wanted][:limit]
+
     def _expire(self, space: _Space) -> None:
         for name in [name for name, workspace in space.live.items() if workspace.meta.is_expired]:
             del space.live[name]
@@ -273,6 +330,15 @@ class MemoryStore(BaseStore):
         if at.workspace_id in space.gone:
             return refusals.expired(at, space.gone[at.workspace_id][0])
         return self.missing(at.workspace_id)
+
+
+def _order(place: str) -> tuple[int, ...]:
+    return tuple(map(int, place.split("-")))
+
+
+def _check_session_bytes(limits: Limits, documents: Sequence[bytes]) -> None:
+    if limits.max_session_bytes is not None and sum(map(len, documents)) > limits.max_session_bytes:
+        raise refusals.over_quota(limits.max_session_bytes)
 
 
 def _allows(rule: ReplaceRule, held: WorkspaceMeta) -> bool:

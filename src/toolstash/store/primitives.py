@@ -31,14 +31,6 @@ class ReplaceRule:
     producers: tuple[str, ...]
 
 
-@dataclass(frozen=True, slots=True)
-class Quota:
-    """What one space may hold; the oldest other workspaces make room. None for no bound."""
-
-    max_workspaces: int | None = None
-    max_bytes: int | None = None
-
-
 class Replaced(NamedTuple):
     """What `replace` did: the new meta, and the ids that made room for it."""
 
@@ -67,8 +59,6 @@ class StorePrimitives(ABC):
         meta: WorkspaceMeta,
         payload: Payload,
         replace_if: ReplaceRule | None = None,
-        *,
-        quota: Quota = Quota(),
     ) -> Replaced:
         """Stores a payload whole, in the place of what the address of `meta` held.
 
@@ -78,7 +68,7 @@ class StorePrimitives(ABC):
         Raises:
             WorkspaceConflictError: `replace_if` does not allow it; the old workspace stays.
             PayloadTooLargeError, UnstorableValueError: From the payload; nothing is stored.
-            QuotaExceededError: The payload alone is above the quota.
+            QuotaExceededError: The payload alone is above what its session may hold.
         """
 
     @abstractmethod

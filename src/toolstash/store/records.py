@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from dataclasses import replace as with_changes
 from functools import lru_cache
 from typing import Any, cast
@@ -16,7 +16,7 @@ from toolstash.contracts import Address, Limits, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError
 from toolstash.store.codec import Codec, decode, decode_all, pack, unpack
 from toolstash.store.payload import SHAPES, Kind, Payload
-from toolstash.store.primitives import Quota, ReplaceRule
+from toolstash.store.primitives import ReplaceRule
 from toolstash.wire import keys as layout
 from toolstash.wire import scripts
 from toolstash.wire.keys import PIECE_CHARS
@@ -143,7 +143,7 @@ def _limits(words: bytes) -> Limits:
 
 
 def _limit_words(limits: Limits) -> str:
-    return " ".join("-" if bound is None else str(bound) for bound in (limits.max_items, limits.max_bytes))
+    return " ".join("-" if bound is None else str(bound) for bound in astuple(limits))
 
 
 @lru_cache(maxsize=1_024)
@@ -151,9 +151,7 @@ def _word(document: bytes) -> str:
     return unpack(document)
 
 
-def commit_of(
-    meta: WorkspaceMeta, payload: Payload, generation: str, rule: ReplaceRule | None, quota: Quota
-) -> scripts.Commit:
+def commit_of(meta: WorkspaceMeta, payload: Payload, generation: str, rule: ReplaceRule | None) -> scripts.Commit:
     """What publishes a payload whose chunks have all been sent."""
     tally = payload.tally
     workspace_type, producer = pack(meta.workspace_type), pack(meta.producer_fn)
@@ -164,8 +162,8 @@ def commit_of(
         ttl_ms=None if meta.ttl is None else max(1, round(meta.ttl * 1000)),
         tombstone=pack({"producer": meta.producer_fn, "type": meta.workspace_type}),
         rule=None if rule is None else (pack(rule.workspace_type), [pack(p) for p in rule.producers]),
-        max_workspaces=quota.max_workspaces,
-        max_bytes=quota.max_bytes,
+        max_workspaces=meta.limits.max_session_workspaces,
+        max_bytes=meta.limits.max_session_bytes,
         fields={
             "format": layout.FORMAT,
             "count": payload.count,

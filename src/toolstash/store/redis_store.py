@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import secrets
 import time
-from collections.abc import AsyncGenerator, Iterable, Sequence
+from collections.abc import AsyncGenerator, Sequence
 from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 import anyio
 
-from toolstash.contracts import SHARED_SPACE, Address, Limits, WorkspaceMeta
+from toolstash.contracts import Address, Event, Limits, Stats, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError, VersionConflictError
 from toolstash.query.index import TextView
 from toolstash.query.questions import Question
@@ -20,13 +21,17 @@ from toolstash.settings import Settings
 from toolstash.store import records, refusals
 from toolstash.store.base import BaseStore, Check
 from toolstash.store.changes import Batch, Change, Edits, edits_of, edits_of_one, merged
-from toolstash.store.codec import Tally, encode, encode_many, pack
+from toolstash.store.codec import Tally, encode, encode_many
 from toolstash.store.cpu import on_cpu
 from toolstash.store.index_life import IndexLife
+from toolstash.store.listeners import Listeners
 from toolstash.store.payload import Payload
-from toolstash.store.primitives import Quota, Reading, Replaced, ReplaceRule
+from toolstash.store.primitives import Reading, Replaced, ReplaceRule
 from toolstash.store.records import Record
+from toolstash.store.redis_flights import RedisFlights
 from toolstash.store.redis_reader import RedisReader
+from toolstash.store.registry import Registry
+from toolstash.store.signal import Signal
 from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.wire import keys as layout
 from toolstash.wire import scripts
@@ -34,10 +39,11 @@ from toolstash.wire.connection import Connections
 from toolstash.wire.keys import Keys, WorkspaceKeys
 from toolstash.wire.source import source_of_client, source_of_url
 
-IDS_AT_ONCE = 500
 CHUNKS_IN_FLIGHT = 4
-SESSION_SPARE_SECONDS = 120
 MUTATE_TRIES = 8
+META_END = 1 + len(scripts.META_FIELDS)
+
+logger = logging.getLogger("toolstash")
 
 
 class RedisStore(BaseStore):
@@ -82,7 +88,9 @@ class RedisStore(BaseStore):
         self._reader = RedisReader(self._connections, self._keys, self.missing)
         self._snapshots = Snapshots()
         self._indexes = IndexLife(self._connections, self._keys, self.read_table)
-        self._spaces: dict[str, str] = {}
+        self._registry = Registry(self._connections, self._keys)
+        self._listeners = Listeners(self._connections, self._keys)
+        self.flights = RedisFlights(self._connections, self._keys)
         self._made_in = os.getpid()
         if source.is_private:
             self.note_when_missing = "This store is private to one process: workspaces of others are not in it."
@@ -104,29 +112,36 @@ class RedisStore(BaseStore):
         meta: WorkspaceMeta,
         payload: Payload,
         replace_if: ReplaceRule | None = None,
-        *,
-        quota: Quota = Quota(),
     ) -> Replaced:
         at = Address(layout.space_of_session(meta.session_id), meta.workspace_id)
         keys = self._keys.workspace(at)
         generation = layout.new_generation()
         async with self._kept_alive(keys, payload, generation):
             last_chunks = await self._put_chunks(keys, payload, meta.limits, generation)
-        commit = records.commit_of(meta, payload, generation, replace_if, quota)
+        commit = records.commit_of(meta, payload, generation, replace_if)
         calls = [
             *last_chunks,
-            *self._registration(at.space, meta.ttl),
+            *self._registry.registration(at.space, meta.ttl),
             scripts.commit(keys, scripts.new_operation(), commit),
         ]
         reply = (await self._connections.run_all(calls))[-1]
         words = reply.split(b"\n")
         if words[0] != b"ok":
-            raise refusals.of_commit(words, meta, quota.max_bytes)
-        lines = [line.decode().split(" ") for line in words[1:]]
-        dropped = [layout.decode_id(part) for part, _ in lines[1:]]
-        indexed = (name for name, line in zip([at.workspace_id, *dropped], lines, strict=True) if line[1] == "1")
+            raise refusals.of_commit(words, meta)
+        stored_at, is_indexed = words[1].split(b" ")
+        self._indexes.replaced([at] if is_indexed == b"1" else [])
+        dropped = self._made_room(at, words[2:])
+        return Replaced(records.stored_meta(meta, payload, f"{generation}.0", int(stored_at) / 1e6), dropped)
+
+    def _made_room(self, at: Address, lines: Sequence[bytes]) -> list[str]:
+        """The ids of workspaces that went to make room (see writing.lua); their indexes go too."""
+        pairs = [line.decode().split(" ") for line in lines]
+        dropped = [layout.decode_id(part) for part, _ in pairs]
+        indexed = [name for name, (_, is_indexed) in zip(dropped, pairs, strict=True) if is_indexed == "1"]
         self._indexes.replaced([Address(at.space, name) for name in indexed])
-        return Replaced(records.stored_meta(meta, payload, f"{generation}.0", int(lines[0][0]) / 1e6), dropped)
+        if dropped:
+            logger.info("to make room for %s, the oldest workspaces went: %s", at.workspace_id, ", ".join(dropped))
+        return dropped
 
     async def _put_chunks(
         self, keys: WorkspaceKeys, payload: Payload, limits: Limits, generation: str
@@ -178,20 +193,15 @@ class RedisStore(BaseStore):
             await anyio.sleep(layout.UNFINISHED_MS / 3000)
             await self._connections.run(scripts.keep(keys, kind, generation))
 
-    def _registration(self, space: str, ttl: float | None) -> list[scripts.ScriptCall]:
-        """Notes a session's space just before its workspace, so that no workspace is without."""
-        if space == SHARED_SPACE:
-            return []
-        expires_ms = None if ttl is None else int((time.time() + ttl + SESSION_SPARE_SECONDS) * 1000)
-        return [scripts.register_session(self._keys.sessions, space, expires_ms)]
-
     async def mutate(self, at: Address, change: Change, expected_version: str | None = None) -> WorkspaceMeta:
         tries = 0
         while True:
             edits, version = await self._edits(at, change)
             reply = await self._mutate_once(at, edits, expected_version or version)
             if reply[0] == b"ok":
-                return Record.of_reply(reply[1:], at).meta(at)
+                meta_fields, dropped = reply[1:META_END], reply[META_END:]
+                self._made_room(at, dropped)
+                return Record.of_reply(meta_fields, at).meta(at)
             tries += 1
             is_stale = reply[0] == b"changed" or (reply[0] == b"version" and expected_version is None)
             if not is_stale or tries == MUTATE_TRIES:
@@ -230,6 +240,8 @@ class RedisStore(BaseStore):
         if reply[0] in (b"rows", b"bytes"):
             size = int(reply[1])
             refusals.check_limits(found.limits, size if reply[0] == b"rows" else 0, size if reply[0] == b"bytes" else 0)
+        if reply[0] == b"quota":
+            return refusals.over_quota(int(reply[1]))
         return VersionConflictError(
             f"Workspace '{at.workspace_id:.150}' is being changed by others; nothing was written.",
             version=found.version,
@@ -241,7 +253,7 @@ class RedisStore(BaseStore):
         existed, is_indexed, left = (await self._connections.run(call)).split()
         self._indexes.replaced([at] if is_indexed == b"1" else [])
         if left == b"0":
-            await self._let_go(at.space)
+            await self._registry.let_go(at.space)
         return existed == b"1"
 
     # Reading
@@ -300,58 +312,35 @@ class RedisStore(BaseStore):
     # The registry
 
     async def list(self, spaces: Sequence[str] | None = None, workspace_type: str | None = None) -> list[Address]:
-        wanted = b"" if workspace_type is None else pack(workspace_type)
-        found: list[tuple[float, Address]] = []
-        for space in await self._all_spaces() if spaces is None else spaces:
-            created, base = self._keys.created(space), self._keys.base(space)
-            for chunk in await self._registered(space):
-                call = scripts.alive(created, base, wanted, [part for part, _ in chunk])
-                live: Iterable[int] = await self._connections.run(call)
-                found += [
-                    (float(chunk[place][1]), Address(space, layout.decode_id(chunk[place][0].decode())))
-                    for place in live
-                ]
-        return [address for _, address in sorted(found, key=lambda pair: pair[0])]
-
-    async def _registered(self, space: str) -> list[list[tuple[bytes, bytes]]]:
-        """What the registry holds at one moment, in chunks: workspace parts with their times."""
-        flat = await self._connections.command("ZRANGE", self._keys.created(space), 0, -1, "WITHSCORES")
-        pairs = list(zip(flat[::2], flat[1::2], strict=True))
-        return [pairs[start : start + IDS_AT_ONCE] for start in range(0, len(pairs), IDS_AT_ONCE)]
+        return await self._registry.list(spaces, workspace_type)
 
     async def find_space(self, label: str) -> str | None:
-        if label not in self._spaces:
-            for space in await self._all_spaces():
-                self._spaces[layout.label_of(space)] = space
-        return self._spaces.get(label)
-
-    async def _all_spaces(self) -> list[str]:
-        members = await self._connections.command("ZRANGE", self._keys.sessions, 0, -1)
-        return [SHARED_SPACE, *(member.decode() for member in members)]
+        return await self._registry.find_space(label)
 
     async def sweep_expired(self) -> list[str]:
         """Ids of workspaces that expired or were evicted since the last sweep; their registry entries go."""
         visible = self.visible_spaces()
         swept: list[str] = []
-        for space in await self._all_spaces() if visible is None else visible[:1]:
-            keys = self._keys.created(space), self._keys.expiring(space), self._keys.base(space)
-            left = 0
-            for chunk in await self._registered(space):
-                left, *parts = await self._connections.run(scripts.sweep(*keys, [part for part, _ in chunk]))
-                swept += [layout.decode_id(part.decode()) for part in parts]
-            if left == 0:
-                await self._let_go(space)
+        for space in await self._registry.all_spaces() if visible is None else visible[:1]:
+            swept += await self._registry.sweep(space)
         await self._indexes.sweep()
         return swept
 
-    async def _let_go(self, space: str) -> None:
-        """Lets an empty session's entry expire in a day, unless a store came in between."""
-        if space == SHARED_SPACE:
-            return
-        sessions = self._keys.sessions
-        await self._connections.run(scripts.let_session_go(sessions, space, int(time.time() * 1000)))
-        if await self._connections.command("EXISTS", self._keys.created(space)):
-            await self._connections.run(scripts.register_session(sessions, space, None))
+    async def stats(self) -> Stats:
+        return await self._registry.stats(self.visible_spaces())
+
+    # Events
+
+    @asynccontextmanager
+    async def listening(self, spaces: Sequence[str]) -> AsyncGenerator[Signal]:
+        async with self._listeners.listening(spaces) as signal:
+            yield signal
+
+    async def last_place(self, space: str) -> str:
+        return await self._listeners.last_place(space)
+
+    async def events_after(self, space: str, place: str, limit: int) -> Sequence[Event]:
+        return await self._listeners.events_after(space, place, limit)
 
     # Life
 
@@ -365,6 +354,7 @@ class RedisStore(BaseStore):
 
         A private embedded store's data goes with it, unless this is a fork: the parent may still want it.
         """
+        await self._listeners.settle()
         await self._indexes.settle()
         await self._reader.settle()
         self._snapshots.clear()

@@ -40,9 +40,9 @@ def expired(at: Address, producer: str) -> WorkspaceExpiredError:
 
 
 def over_quota(max_bytes: int | None) -> QuotaExceededError:
-    """One payload alone is above what a space may hold."""
+    """One workspace alone is above what its session may hold."""
     return QuotaExceededError(
-        f"The result is above what one session may hold ({max_bytes:,} bytes); nothing was stored.",
+        f"The workspace alone is above what one session may hold ({max_bytes:,} bytes); nothing was stored.",
         max_bytes=max_bytes,
     )
 
@@ -103,10 +103,10 @@ def require_list(meta: WorkspaceMeta) -> None:
         )
 
 
-def of_commit(words: Sequence[bytes], meta: WorkspaceMeta, max_bytes: int | None) -> ToolstashError:
+def of_commit(words: Sequence[bytes], meta: WorkspaceMeta) -> ToolstashError:
     """What the lines of a commit that was refused say (see commit.lua)."""
     if words[0] == b"conflict":
         return conflict(meta, unpack(words[1]), unpack(words[2]))
     if words[0] == b"quota":
-        return over_quota(max_bytes)
+        return over_quota(meta.limits.max_session_bytes)
     return StoreUnavailableError("The data store lost a part of the result while it was being written.")

@@ -8,29 +8,28 @@ from contextlib import AbstractContextManager
 from types import TracebackType
 from typing import Any, ParamSpec, Self
 
-from toolstash.blocking import AsyncTool, Blocking, run_blocking
+from toolstash.blocking import AsyncTool, run_blocking
 from toolstash.contracts import Call, IndexMode, Limits, WorkspaceMeta, WorkspaceRef
-from toolstash.errors import SessionRequiredError
 from toolstash.schema.function import function_name
 from toolstash.schema.names import tool_name
 from toolstash.store.base import BaseStore
 from toolstash.store.factory import store_of
 from toolstash.store.payload import Payload
-from toolstash.store.primitives import Quota, ReplaceRule
-from toolstash.store.session import current_session, session_scope
+from toolstash.store.primitives import ReplaceRule
+from toolstash.store.session import session_scope
 from toolstash.tools.consumer import DERIVED_TYPE, Consumer, Output
 from toolstash.tools.describe import toolsets_of
 from toolstash.tools.dispatch import dispatch
-from toolstash.tools.lifetime import Lifetime, RunningCall
 from toolstash.tools.options import UNSET, check_options, check_result_bound, checked_index, checked_meta, checked_ttl
 from toolstash.tools.producer import Key, Producer, materialize, public_arguments
 from toolstash.tools.storing import Storing
 from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
+from toolstash.tools.workspaces import Workspaces
 
 P = ParamSpec("P")
 
 
-class Ctx:
+class Ctx(Workspaces):
     """Keeps large tool results in a store and gives a model notices and tools in their place.
 
     Args:
@@ -70,21 +69,21 @@ class Ctx:
         check_options(default_ttl, inline_below_chars, max_items=max_items, max_bytes=max_bytes)
         check_options(None, 0, workspaces=max_workspaces_per_session, session_bytes=max_bytes_per_session)
         check_result_bound(max_result_chars)
+        super().__init__(
+            store if isinstance(store, BaseStore) else store_of(store, prefix), require_session=require_session
+        )
         self._owns_store = not isinstance(store, BaseStore)
-        self.store: BaseStore = store if isinstance(store, BaseStore) else store_of(store, prefix)
         self.max_result_chars = max_result_chars
-        self.require_session = require_session
         self.entries: dict[str, ToolEntry] = {}
         self._safe = safe
         self._default_ttl = default_ttl
         self._default_notify = default_notify
-        quota = Quota(max_workspaces_per_session, max_bytes_per_session)
-        self.storing = Storing(self.store, Limits(max_items, max_bytes), quota, inline_below_chars)
+        limits = Limits(max_items, max_bytes, max_workspaces_per_session, max_bytes_per_session)
+        self.storing = Storing(self.store, limits, inline_below_chars)
         self._toolsets: dict[str, ToolSet] = {}
         self._producers: dict[str, Producer] = {}
         self._consumers: list[Consumer] = []
         self._exposed_consumers: set[str] = set()
-        self._lifetime = Lifetime()
 
     # Registering
 
@@ -307,36 +306,6 @@ class Ctx:
         outputs += [(consumer.output.workspace_type, consumer.output.toolsets or ()) for consumer in self._consumers]
         return toolsets_of(workspace_type, outputs, self._toolsets)
 
-    async def list_workspaces(self, workspace_type: str | None = None) -> list[str]:
-        """Ids of the live workspaces that the caller sees, oldest first."""
-        with self.running():
-            return await self.store.list_workspaces(workspace_type)
-
-    async def workspace_meta(self, workspace_id: str) -> WorkspaceMeta | None:
-        """What is known of a workspace; None if the caller sees none of that id."""
-        with self.running():
-            return await self.store.get_meta(workspace_id)
-
-    async def drop_workspace(self, workspace_id: str) -> bool:
-        """Removes a workspace; False if the caller sees none of that id."""
-        with self.running():
-            return await self.store.drop_workspace(workspace_id)
-
-    async def sweep_expired(self) -> list[str]:
-        """Ids that expired since the last sweep. The data itself goes without it."""
-        with self.running():
-            return await self.store.sweep_expired()
-
-    async def clear(self) -> None:
-        """Removes the current session's workspaces; outside any session, all of them."""
-        with self.running():
-            await self.store.clear()
-
-    async def ping(self) -> float:
-        """How long the store takes to answer, in seconds."""
-        with self.running():
-            return await self.store.ping()
-
     # Schemas
 
     def get_tools(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
@@ -362,19 +331,6 @@ class Ctx:
 
     # Life
 
-    @property
-    def blocking(self) -> Any:
-        """The async methods for sync code: `ctx.blocking.list_workspaces()`."""
-        return Blocking(self)
-
-    def running(self) -> RunningCall:
-        """Counts a call, so that closing waits for it.
-
-        Raises:
-            RuntimeError: The Ctx is closed, or the running event loop is not asyncio's.
-        """
-        return self._lifetime.call()
-
     async def aclose(self) -> None:
         """Waits for running calls, then closes the store if this Ctx made it. Later calls raise RuntimeError.
 
@@ -392,8 +348,3 @@ class Ctx:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.aclose()
-
-    def check_session(self) -> None:
-        """Raises SessionRequiredError where this Ctx wants a session and none is active."""
-        if self.require_session and current_session() is None:
-            raise SessionRequiredError("This Ctx requires a session for every call.")

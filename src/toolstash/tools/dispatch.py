@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
-from toolstash.contracts import Call, Outcome
+from toolstash.contracts import Call, Outcome, WorkspaceRef
 from toolstash.errors import (
     InvalidArgumentError,
     ToolstashError,
@@ -15,9 +15,10 @@ from toolstash.errors import (
 )
 from toolstash.schema.coerce import coerce_arguments, parse_arguments
 from toolstash.schema.names import near_names, repair_name
-from toolstash.store.session import session_scope
+from toolstash.store.session import current_session, session_scope
 from toolstash.tools.bound import guard_result
 from toolstash.tools.toolset import ToolEntry
+from toolstash.tracing import Span, tool_call
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -26,6 +27,8 @@ logger = logging.getLogger("toolstash")
 
 MOST_NAMES = 50
 MOST_IDS = 20
+
+_NOTICE_KEYS = frozenset(WorkspaceRef("", "", 0, "list", 0).to_dict())
 
 
 async def dispatch(ctx: Ctx, call: Call) -> Outcome:
@@ -42,22 +45,50 @@ async def dispatch(ctx: Ctx, call: Call) -> Outcome:
 
 
 async def _in_session(ctx: Ctx, call: Call) -> Outcome:
-    ctx.check_session()
     entry = _find(ctx.entries, call.tool)
-    if isinstance(entry, Outcome):
-        return entry
+    with tool_call(entry.name if isinstance(entry, ToolEntry) else None, session_id=current_session()) as span:
+        ctx.check_session()
+        if isinstance(entry, Outcome):
+            span.fail("tool_not_found")
+            outcome = entry
+        else:
+            outcome = await _outcome(ctx, entry, call, span)
+        span.note("toolstash.is_error", outcome.is_error)
+        return outcome
+
+
+async def _outcome(ctx: Ctx, entry: ToolEntry, call: Call, span: Span) -> Outcome:
+    span.note("toolstash.workspace_type", entry.workspace_type)
     try:
         arguments = coerce_arguments(entry.schema.parameters, parse_arguments(call.arguments))
         result = await entry.run(**arguments)
     except ToolstashError as error:
         if not entry.safe and not isinstance(error, InvalidArgumentError):
             raise
+        span.fail(error)
         return _bounded(ctx, await _explained(ctx, entry, error), is_error=True)
     except Exception as error:
         if not entry.safe:
             raise
+        span.fail(error)
         return _bounded(ctx, _failed(entry, error), is_error=True)
-    return _bounded(ctx, result, is_error=False, is_json=entry.is_builtin)
+    outcome = _bounded(ctx, result, is_error=False, is_json=entry.is_builtin)
+    if outcome.is_error:
+        span.fail("result_refused")
+    else:
+        _note_workspace(span, entry, arguments, result)
+    return outcome
+
+
+def _note_workspace(span: Span, entry: ToolEntry, arguments: Mapping[str, Any], result: Any) -> None:
+    """Says which workspace a call has made, or which one a tool set's tool has read: never what is not there."""
+    told = result.to_dict() if isinstance(result, WorkspaceRef) else result
+    notice = cast(dict[str, Any], told) if isinstance(told, dict) else {}
+    if notice.keys() >= _NOTICE_KEYS:
+        for name in ("workspace_id", "workspace_type", "item_count"):
+            span.note(f"toolstash.{name}", notice[name])
+    elif entry.toolset is not None:
+        span.note("toolstash.workspace_id", arguments.get("workspace_id"))
 
 
 def _bounded(ctx: Ctx, result: Any, *, is_error: bool, is_json: bool = False) -> Outcome:

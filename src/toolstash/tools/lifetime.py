@@ -4,11 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import os
 import threading
+import weakref
 from contextvars import ContextVar, Token
 
 _calls: ContextVar[tuple[RunningCall, ...]] = ContextVar("toolstash_calls", default=())
 """The calls that this code was started in; a task may outlive them."""
+
+
+_lifetimes: weakref.WeakSet[Lifetime] = weakref.WeakSet()
 
 
 class Lifetime:
@@ -18,6 +23,15 @@ class Lifetime:
         self._lock = threading.Lock()
         self._running = 0
         self._ended: concurrent.futures.Future[None] | None = None
+        _lifetimes.add(self)
+
+    def leave_parents_calls(self) -> None:
+        """In a forked process: the calls of the parent's other threads do not run here and never end."""
+        self._lock = threading.Lock()
+        self._running = 0
+        if self._ended is not None:
+            self._ended = concurrent.futures.Future()
+            self._ended.set_result(None)
 
     def call(self) -> RunningCall:
         """A context in which one call runs.
@@ -63,11 +77,12 @@ class Lifetime:
 class RunningCall:
     """One call that is running, as a context."""
 
-    __slots__ = ("_token", "is_running", "lifetime")
+    __slots__ = ("_pid", "_token", "is_running", "lifetime")
 
     def __init__(self, lifetime: Lifetime) -> None:
         self.lifetime = lifetime
         self.is_running = False
+        self._pid = 0
         self._token: Token[tuple[RunningCall, ...]] | None = None
 
     def __enter__(self) -> None:
@@ -77,10 +92,21 @@ class RunningCall:
             raise RuntimeError("toolstash runs on asyncio; it found no running asyncio event loop (trio?)") from None
         self.lifetime.enter()
         self.is_running = True
+        self._pid = os.getpid()
         self._token = _calls.set((*_calls.get(), self))
 
     def __exit__(self, *_: object) -> None:
         assert self._token is not None
         _calls.reset(self._token)
         self.is_running = False
-        self.lifetime.leave()
+        if self._pid == os.getpid():  # not in a fork made inside the call
+            self.lifetime.leave()
+
+
+def _leave_parents_calls() -> None:
+    for lifetime in _lifetimes:
+        lifetime.leave_parents_calls()
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave_parents_calls)

@@ -13,10 +13,13 @@ from toolstash.contracts import IndexMode
 from toolstash.errors import InvalidArgumentError
 from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
+from toolstash.store.session import current_session
 from toolstash.store.values import is_rows
 from toolstash.threads import in_thread
 from toolstash.tools.calling import call
+from toolstash.tools.single_flight import digest_of, fly
 from toolstash.tools.toolset import ToolSet, ToolSetSpec
+from toolstash.tracing import producing
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -59,6 +62,8 @@ class Producer:
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function, stores what it returns, and gives the notice (or the WorkspaceRef).
 
+        With a key, callers that ask for the same at the same time, in whatever process, share one run.
+
         Raises:
             ToolstashError: The result cannot be stored.
         """
@@ -67,10 +72,19 @@ class Producer:
             bound = self.signature.bind(*args, **kwargs)
             bound.apply_defaults()
             workspace_id = self._id_for(bound.arguments)
+            if workspace_id is None:
+                return await self._produce(bound, None)
+            at = self.ctx.store.place(workspace_id, self.workspace_type, current_session())
+            digest = digest_of([self.function, self.transform], bound.arguments)
+            name = function_name(self.function)
+            return await fly(self.ctx.store.flights, at, name, digest, lambda: self._produce(bound, workspace_id))
+
+    async def _produce(self, bound: inspect.BoundArguments, workspace_id: str | None) -> Any:
+        with producing(function_name(self.function), self.workspace_type):
             result = await call(self.function, *bound.args, **bound.kwargs)
             if self.transform is not None:
                 result = await call(self.transform, await _collected(result))
-            return await self.ctx.storing.keep(self, workspace_id, public_arguments(bound.arguments), result)
+        return await self.ctx.storing.keep(self, workspace_id, public_arguments(bound.arguments), result)
 
     def _id_for(self, arguments: Mapping[str, Any]) -> str | None:
         if self.key is None:

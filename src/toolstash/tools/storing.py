@@ -13,7 +13,7 @@ from toolstash.schema.function import function_name
 from toolstash.store.base import BaseStore
 from toolstash.store.cpu import on_cpu
 from toolstash.store.payload import Payload
-from toolstash.store.primitives import Quota, ReplaceRule
+from toolstash.store.primitives import ReplaceRule
 from toolstash.store.session import current_session
 from toolstash.tools.describe import encoded_chars, schema_for, tools_for
 from toolstash.tools.notice import build_ref
@@ -29,7 +29,6 @@ class Storing:
 
     store: BaseStore
     limits: Limits
-    quota: Quota
     inline_below_chars: int
 
     async def put(
@@ -45,7 +44,7 @@ class Storing:
         session = current_session()
         at = self.store.place(draft.workspace_id or None, draft.workspace_type, session)
         placed = with_changes(draft, workspace_id=at.workspace_id, session_id=session, limits=self.limits)
-        meta, dropped = await self.store.replace(placed, payload, rule, quota=self.quota)
+        meta, dropped = await self.store.replace(placed, payload, rule)
         if meta.index == "eager" and meta.data_shape == "list" and meta.item_count:
             self.store.build_index_later(at, meta.version, _searched_fields(toolsets))
         tools = tools_for(toolsets, payload)

@@ -1,4 +1,4 @@
-"""The one owner of connections to Redis: of one server (`server.py`) or of a cluster (`cluster.py`).
+"""The one owner of connections to Redis: of one server (`server.py`, `sentinel.py`) or of a cluster (`cluster.py`).
 
 A pool belongs to one process and one event loop: a fork, a second `asyncio.run` or a test client per request get
 their own. Waiting for a free connection is bounded, and so is every command. redis-py's own retry is off, because
@@ -13,6 +13,7 @@ import os
 import threading
 import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
+from dataclasses import replace as with_changes
 from typing import Any, TypeVar, cast
 
 import anyio
@@ -24,9 +25,11 @@ from redis.backoff import ExponentialWithJitterBackoff
 from toolstash.blocking import door_loop
 from toolstash.errors import StoreUnavailableError
 from toolstash.settings import Settings
+from toolstash.tracing import Span, server_attributes, store_batch, store_trip
 from toolstash.wire import embedded, faults
 from toolstash.wire.cluster import Cluster
 from toolstash.wire.scripts import ScriptCall
+from toolstash.wire.sentinel import WatchedServer
 from toolstash.wire.server import Command, Server
 from toolstash.wire.source import Source
 
@@ -34,6 +37,7 @@ T = TypeVar("T")
 Client = Server | Cluster
 
 _MANY_RETRIES = 1_000  # the deadline ends them
+_MOST_WAITING = 10_000  # waiting commands at a time; each has a connection
 _inherited: list[_LoopPool] = []  # pools of a parent process: kept, so that nothing closes the parent's sockets
 
 
@@ -48,29 +52,35 @@ class Connections:
     def __init__(self, source: Source, settings: Settings) -> None:
         self.source = source
         self._settings = settings
+        self._traced = server_attributes(source.arguments)
         self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
         self._pid = os.getpid()
         self._lock = threading.Lock()
 
     async def run(self, call: ScriptCall) -> Any:
         """Runs one script, whose keys lie in one slot, in one round trip (two when the server does not know it yet)."""
-        return await self._bounded(lambda client: _evaluate(client, call))
+        with store_trip(self._traced, call.script.name, is_script=True) as span:
+            return await self._bounded(lambda client: _evaluate(client, call), span)
 
     async def run_all(self, calls: Sequence[ScriptCall]) -> list[Any]:
         """Runs scripts in order in one round trip, each for itself (not a transaction).
 
         On a cluster it is one trip for each run of neighbours in one slot; the next begins when the last is done.
         """
-        return await self._bounded(lambda client: _evaluate_all(client, calls))
+        span = store_batch(self._traced, "PIPELINE", lambda: [call.script.name for call in calls], are_scripts=True)
+        with span:
+            return await self._bounded(lambda client: _evaluate_all(client, calls), span)
 
     async def together(self, commands: Iterable[Command]) -> list[Any]:
         """Runs reading commands on keys of one slot as one transaction (MULTI), in one round trip."""
         listed = list(commands)
-        return await self._bounded(lambda client: _transaction(client, listed))
+        with store_batch(self._traced, "MULTI", lambda: [command[0] for command in listed]) as span:
+            return await self._bounded(lambda client: _transaction(client, listed), span)
 
     async def command(self, *words: Any) -> Any:
         """Runs one plain command that is safe to repeat; its first argument is its key."""
-        return await self._bounded(lambda client: _execute(client, *words))
+        with store_trip(self._traced, words[0]) as span:
+            return await self._bounded(lambda client: _execute(client, *words), span)
 
     async def pipelined(self, key: str, commands: Sequence[Command], *, seconds: float) -> list[Any]:
         """Runs commands in order in one trip to the node that holds `key`, once: what a node has taken is not repeated.
@@ -82,7 +92,8 @@ class Connections:
             StoreUnavailableError: No answer within `seconds` (or the store's time limit of a command, if that is less),
                 or the way to the server broke. The connection is dropped; what was sent may have been done.
         """
-        return await self._within(seconds, lambda client: client.trip(key, commands))
+        with store_batch(self._traced, "PIPELINE", lambda: [command[0] for command in commands]):
+            return await self._within(seconds, lambda client: client.trip(key, commands))
 
     async def everywhere(self, command: Command, *, seconds: float) -> list[Any]:
         """Runs one command that concerns no key on every primary; the replies, as of `pipelined`.
@@ -90,7 +101,29 @@ class Connections:
         Raises:
             StoreUnavailableError: As of `pipelined`.
         """
-        return await self._within(seconds, lambda client: client.trip_to_all(command))
+        with store_trip(self._traced, command[0]):
+            return await self._within(seconds, lambda client: client.trip_to_all(command))
+
+    async def wait(self, key: str, command: Command) -> Any:
+        """Runs one reading command that waits on the server, once, on a connection beside those that calls share.
+
+        Raises:
+            StoreUnavailableError: It failed, or did not come back within the time limit of a command.
+        """
+        started = time.monotonic()
+        pool = await self._pool()
+        try:
+            replies = await _not_outliving_a_cancel(pool.waiting.trip(key, [command]))
+            return _without_errors(replies)[0]
+        except Exception as error:
+            await pool.waiting.forget_idle()
+            await self._revive(pool.waiting)
+            raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
+
+    @property
+    def command_seconds(self) -> float:
+        """The time limit of a command."""
+        return self._settings.command_timeout_seconds
 
     @property
     def is_open(self) -> bool:
@@ -118,16 +151,21 @@ class Connections:
             raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
         return [faults.as_value(reply) for reply in replies]
 
-    async def _bounded(self, work: Callable[[Client], Awaitable[T]]) -> T:
+    async def _bounded(self, work: Callable[[Client], Awaitable[T]], span: Span) -> T:
         """Takes a connection, does the work, and repeats it on passing faults until the time is over."""
         pool = await self._pool()
+        token = object()
+        await pool.take(token, self._settings)
         started = time.monotonic()
         try:
-            return await self._once(pool, work)
+            return await _not_outliving_a_cancel(work(pool.client))
         except Exception as error:
             if not faults.is_passing(error):
                 raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
-        return await self._again(pool, work, started)
+            fault = error
+        finally:
+            pool.limiter.release_on_behalf_of(token)
+        return await self._again(pool, work, started, fault, span)
 
     async def _once(self, pool: _LoopPool, work: Callable[[Client], Awaitable[T]]) -> T:
         token = object()
@@ -137,30 +175,35 @@ class Connections:
         finally:
             pool.limiter.release_on_behalf_of(token)
 
-    async def _again(self, pool: _LoopPool, work: Callable[[Client], Awaitable[T]], started: float) -> T:
-        deadline = started + self._settings.command_timeout_seconds
+    async def _again(
+        self, pool: _LoopPool, work: Callable[[Client], Awaitable[T]], started: float, fault: Exception, span: Span
+    ) -> T:
+        """Repeats the work until the time is over, which cuts off a try under way; the last fault is what is told."""
 
         async def attempt() -> T:
-            await self._revive(pool)
+            span.retry(fault)
+            await self._revive(pool.client)
             return await self._once(pool, work)
 
-        async def forget_connections(_: Exception) -> None:
+        async def note(error: Exception) -> None:
+            nonlocal fault
+            fault = error
             await pool.client.forget_idle()
 
         backoff = ExponentialWithJitterBackoff(cap=0.5, base=0.02)
         retry = Retry(backoff, _MANY_RETRIES, cast(tuple[type[redis_errors.RedisError]], faults.PASSING))
-        try:
-            return await retry.call_with_retry(
-                attempt,
-                forget_connections,
-                is_retryable=lambda error: faults.is_passing(error) and time.monotonic() < deadline,
-            )
-        except Exception as error:
-            raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
+        left = started + self._settings.command_timeout_seconds - time.monotonic()
+        if left > 0:
+            with anyio.move_on_after(left):
+                try:
+                    return await retry.call_with_retry(attempt, note, is_retryable=faults.is_passing)
+                except Exception as error:
+                    fault = error
+        raise faults.translate(fault, tried_seconds=time.monotonic() - started) from fault
 
-    async def _revive(self, pool: _LoopPool) -> None:
-        if self.source.embedded_directory is not None and isinstance(pool.client, Server):
-            pool.client.connection_pool.connection_kwargs["path"] = await self._embedded_socket()
+    async def _revive(self, client: Client) -> None:
+        if self.source.embedded_directory is not None and isinstance(client, Server):
+            client.connection_pool.connection_kwargs["path"] = await self._embedded_socket()
 
     async def _pool(self) -> _LoopPool:
         loop = asyncio.get_running_loop()
@@ -199,11 +242,19 @@ class _LoopPool:
 
     def __init__(self, source: Source, arguments: dict[str, Any], settings: Settings) -> None:
         self.pid = os.getpid()
-        self.client: Client = (
-            Cluster(source, settings) if source.nodes else Server(source.connection_class, arguments, settings)
-        )
+        self.client = _client_of(source, arguments, settings)
+        many = with_changes(settings, max_connections=_MOST_WAITING)
+        self._make_waiting = lambda: _client_of(source, arguments, many)
+        self._waiting: Client | None = None
         self.limiter = anyio.CapacityLimiter(settings.max_connections)
         self._guard: AsyncGenerator[None, None] | None = None
+
+    @property
+    def waiting(self) -> Client:
+        """The connections on which commands wait, made on first use."""
+        if self._waiting is None:
+            self._waiting = self._make_waiting()
+        return self._waiting
 
     async def take(self, token: object, settings: Settings) -> None:
         """Waits for one of the connections to be free.
@@ -236,6 +287,8 @@ class _LoopPool:
             yield
         finally:
             await self.client.close()
+            if self._waiting is not None:
+                await self._waiting.close()
 
     async def close(self) -> None:
         if self._guard is not None:
@@ -244,6 +297,14 @@ class _LoopPool:
     def abandon(self) -> None:
         """Closes sockets whose loop ended without shutting down; nothing can be awaited on it any more."""
         self.client.abandon()
+        if self._waiting is not None:
+            self._waiting.abandon()
+
+
+def _client_of(source: Source, arguments: dict[str, Any], settings: Settings) -> Client:
+    if source.sentinels:
+        return WatchedServer(source, settings)
+    return Cluster(source, settings) if source.nodes else Server(source.connection_class, arguments, settings)
 
 
 async def _not_outliving_a_cancel(work: Awaitable[T]) -> T:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,8 +29,29 @@ _PASSING = (
     OSError,
 )
 
-_PASSING_WORDS = ("LOADING", "MASTERDOWN", "BUSY ", "UNKILLABLE")
-_SLOT_UNDER_WAY = "attempted to access a non local key"
+_PASSING_WORDS = ("LOADING", "MASTERDOWN", "BUSY ", "UNKILLABLE", "NOREPLICAS", "READONLY")
+_NO_RIGHT = ("ACL failure in script", "The user executing the script can't")
+_SLOT_UNDER_WAY = ("attempted to access a non local key", "undeclared keys were accessed")
+_BY_A_SCRIPT = re.compile(r"\A(?:ERR )?Error running script .*?: -(?=[A-Z]+ )")  # what Redis 6 puts before the words
+_READ_ONLY = "it takes no writes at the moment"
+_MOVING = "its data is moving to another node"
+_STARTING = "it is still starting"
+_BUSY = "it is busy with a long script"
+_IN_PART = "a part of it is down"
+_WHY = {
+    "ReadOnlyError": _READ_ONLY,
+    "READONLY": _READ_ONLY,
+    "NOREPLICAS": _READ_ONLY,
+    "TryAgainError": _MOVING,
+    "ExecAbortError": _MOVING,
+    "ClusterDownError": _IN_PART,
+    "SlotNotCoveredError": _IN_PART,
+    "BusyLoadingError": _STARTING,
+    "MasterDownError": _STARTING,
+    "BUSY": _BUSY,
+    "UNKILLABLE": _BUSY,
+}
+"""Passing faults by the name of their class or their first word; others are told by the name of their class."""
 
 PASSING = (*_PASSING, redis_errors.ResponseError, redis_errors.RedisClusterException)
 """What a retry has to look at: `is_passing` decides."""
@@ -42,7 +64,7 @@ def is_passing(error: Exception) -> bool:
         return False
     if isinstance(error, _PASSING):
         return True
-    return str(error).startswith(_PASSING_WORDS) or _SLOT_UNDER_WAY in str(error)
+    return _words(error).startswith(_PASSING_WORDS) or _met_a_moving_slot(error)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +101,7 @@ def translate(error: Exception, *, tried_seconds: float) -> ToolstashError:
             "its URL has to begin with redis+cluster:// (or rediss+cluster://).",
             suggested_action="Tell the user that the data store's URL needs attention.",
         )
-    if isinstance(error, _REFUSED):
+    if isinstance(error, _REFUSED) or any(words in str(error) for words in _NO_RIGHT):
         return StoreUnavailableError(
             f"The data store refused access ({_first_words(error)}).",
             suggested_action="Tell the user that the data store's user name, password or rights need attention.",
@@ -91,7 +113,7 @@ def translate(error: Exception, *, tried_seconds: float) -> ToolstashError:
         )
     if is_passing(error):
         return StoreUnavailableError(
-            f"The data store did not answer within {tried_seconds:.1f} s ({type(error).__name__}).",
+            f"The data store did not answer within {tried_seconds:.1f} s ({_why(error)}).",
         )
     return StoreUnavailableError(f"The data store could not run the command ({_first_words(error)}).")
 
@@ -106,6 +128,21 @@ def _root(error: Exception) -> Exception:
     return error
 
 
+def _why(error: Exception) -> str:
+    if _met_a_moving_slot(error):
+        return _MOVING
+    kind = type(error).__name__
+    return _WHY.get(kind) or _WHY.get(_words(error).partition(" ")[0], kind)
+
+
+def _met_a_moving_slot(error: Exception) -> bool:
+    return any(words in str(error) for words in _SLOT_UNDER_WAY)
+
+
+def _words(error: Exception) -> str:
+    return _BY_A_SCRIPT.sub("", str(error))
+
+
 def _first_words(error: Exception) -> str:
-    words = str(error).split("\n", 1)[0].split()
+    words = _words(error).split("\n", 1)[0].split()
     return " ".join(words[:12])[:120] or type(error).__name__

@@ -8,6 +8,8 @@
     <prefix>:{<space>}:<workspace>:gone      string   tombstone, GONE_MS longer than the data
     <prefix>:{<space>}:<workspace>:op:<id>   string   the result of one write, OPS_MS: longer than its caller tries
     <prefix>:{<space>}:<workspace>:retired:<g> string how often rows of a replaced generation were edited, RETIRED_MS
+    <prefix>:{<space>}:<workspace>:lease     string   token and call of the worker that makes it just now, FLIGHT_MS
+    <prefix>:{<space>}:<workspace>:landed:<token> string how that ended, for those who waited, LANDED_MS
     <prefix>:{<space>}:<workspace>:indexes   hash     its search indexes: view → build, version and rows
     <prefix>:{<space>}:<workspace>:shape:<build> string what an index holds of which fields
     <prefix>:{<space>}:<workspace>:building:<view> string build and version of an index that is being made, LEASE_MS
@@ -15,6 +17,7 @@
     <prefix>:{<space>}:<workspace>:idx:<build> (no key) the name of an index
     <prefix>:{<space>}:created               zset     workspaces of the space by time of storing, GONE_MS after its last
     <prefix>:{<space>}:expiring              zset     the same by time of expiry
+    <prefix>:{<space>}:events                stream   the last MOST_EVENTS that happened in the space; like created
     <prefix>:sessions                        zset     spaces of sessions by expiry, GONE_MS after the last
 
 The hash tag is the space (a session, or "shared"), so all that one write touches lies in one slot. `g` is a
@@ -41,6 +44,9 @@ OPS_MS = 120_000
 PIECE_CHARS = 4_096
 LEASE_MS = 30_000
 UNFINISHED_INDEX_MS = 3_600_000
+FLIGHT_MS = 10_000
+LANDED_MS = 60_000
+MOST_EVENTS = 5_000
 
 _MAX_ID_CHARS = 100
 _SHORTENED_CHARS = 80
@@ -114,6 +120,15 @@ class WorkspaceKeys:
         return f"{self.stem}op:{name}"
 
     @property
+    def lease(self) -> str:
+        """Which worker makes the workspace just now."""
+        return f"{self.stem}lease"
+
+    def landed(self, token: str) -> str:
+        """How a flight ended."""
+        return f"{self.stem}landed:{token}"
+
+    @property
     def indexes(self) -> str:
         """What is known of the search indexes of the workspace."""
         return f"{self.stem}indexes"
@@ -171,6 +186,10 @@ class Keys:
     def expiring(self, space: str) -> str:
         """A space's workspaces by time of expiry."""
         return self.base(space) + "expiring"
+
+    def events(self, space: str) -> str:
+        """What happened in a space."""
+        return self.base(space) + "events"
 
     def workspace(self, at: Address) -> WorkspaceKeys:
         """The keys of the workspace at an address."""

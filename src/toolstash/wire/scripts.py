@@ -50,6 +50,7 @@ _PLACES = {
     "RETIRED_MS": layout.RETIRED_MS,
     "LEASE_MS": layout.LEASE_MS,
     "UNFINISHED_INDEX_MS": layout.UNFINISHED_INDEX_MS,
+    "MOST_EVENTS": layout.MOST_EVENTS,
 }
 """What stands for `$NAME` in the scripts, so that Python and Lua cannot differ."""
 
@@ -104,6 +105,10 @@ KEEP_DOCUMENTS = Script("keep_documents")
 PUBLISH_INDEX = Script("publish_index", prelude="writing")
 RETIRE_INDEX = Script("retire_index")
 RELEASE = Script("release")
+JOIN_FLIGHT = Script("join_flight")
+KEEP_FLIGHT = Script("keep_flight")
+LAND_FLIGHT = Script("land_flight")
+WEIGH = Script("weigh")
 
 
 def new_operation() -> str:
@@ -208,9 +213,10 @@ def mutate(
 ) -> ScriptCall:
     """Changes rows. Reply: lines as in mutate.lua."""
     replaced = [word for one in change.replaced for word in one]
-    head = [expected_version or "", codec, non_finite, "1" if change.clears else ""]
+    head = [at.base, at.part, expected_version or "", codec, non_finite, "1" if change.clears else ""]
     counts = [len(change.replaced), *replaced, len(change.removed), *change.removed]
-    return ScriptCall(MUTATE, (at.meta, at.operation(operation)), [*head, *counts, *change.added])
+    keys = (at.meta, at.operation(operation), at.created, at.expiring)
+    return ScriptCall(MUTATE, keys, [*head, *counts, *change.added])
 
 
 def drop(at: WorkspaceKeys, operation: str) -> ScriptCall:
@@ -300,6 +306,27 @@ def retire_index(at: WorkspaceKeys, view: str, build: str) -> ScriptCall:
 def release(at: WorkspaceKeys, version: str, view: str, build: str) -> ScriptCall:
     """Gives a lease back, if it is still one's own."""
     return ScriptCall(RELEASE, (at.building(view),), (build, version))
+
+
+def join_flight(at: WorkspaceKeys, token: str, digest: str, followed: str) -> ScriptCall:
+    """Takes the lease of a workspace's producer if it is free. Reply: see join_flight.lua."""
+    keys = (at.lease, at.landed(followed) if followed else at.lease)
+    return ScriptCall(JOIN_FLIGHT, keys, (token, digest, layout.FLIGHT_MS, followed))
+
+
+def keep_flight(at: WorkspaceKeys, token: str, digest: str) -> ScriptCall:
+    """Renews a lease. Reply: 1; 0 when it is no longer one's own."""
+    return ScriptCall(KEEP_FLIGHT, (at.lease,), (token, digest, layout.FLIGHT_MS))
+
+
+def land_flight(at: WorkspaceKeys, token: str, digest: str, outcome: bytes) -> ScriptCall:
+    """Gives a lease back and leaves the outcome (b"" for none) to those who follow."""
+    return ScriptCall(LAND_FLIGHT, (at.lease, at.landed(token)), (token, digest, layout.LANDED_MS, outcome))
+
+
+def weigh(created: str, base: str) -> ScriptCall:
+    """Adds up the live workspaces of a space. Reply: how many, bytes, characters."""
+    return ScriptCall(WEIGH, (created,), (base,))
 
 
 def _or_blank(number: int | None) -> int | str:

@@ -33,8 +33,16 @@ def connection_options(arguments: dict[str, Any], settings: Settings) -> dict[st
 class Server:
     """One server. Whoever calls it sees to it that no more than `max_connections` are asked for at a time."""
 
-    def __init__(self, connection_class: type[Any], arguments: dict[str, Any], settings: Settings) -> None:
-        self.connection_pool: Any = ConnectionPool(
+    def __init__(
+        self,
+        connection_class: type[Any],
+        arguments: dict[str, Any],
+        settings: Settings,
+        *,
+        pool_class: type[ConnectionPool] = ConnectionPool,
+    ) -> None:
+        self._is_closed = False
+        self.connection_pool: Any = pool_class(
             connection_class=connection_class,
             max_connections=settings.max_connections * 2,
             **connection_options(arguments, settings),
@@ -57,6 +65,8 @@ class Server:
             await connection.disconnect(nowait=True)  # replies not read yet must not be those of the next caller
             raise
         finally:
+            if self._is_closed:
+                await connection.disconnect()
             await self.connection_pool.release(connection)
 
     async def trip_to_all(self, command: Command) -> list[Any]:
@@ -65,10 +75,12 @@ class Server:
 
     async def forget_idle(self) -> None:
         """Closes idle connections, which may lead nowhere after a fault."""
-        await self.connection_pool.disconnect(inuse_connections=False)
+        for connection in list(self.connection_pool._available_connections):
+            await connection.disconnect(nowait=True)  # waits for nothing, so nobody takes one that is half closed
 
     async def close(self) -> None:
-        """Closes all connections."""
+        """Closes all connections; trips that are under way close theirs."""
+        self._is_closed = True
         await self.connection_pool.disconnect()
 
     def abandon(self) -> None:
@@ -79,10 +91,20 @@ class Server:
             for connection in itertools.chain(pool._available_connections, pool._in_use_connections):
                 writer = getattr(connection, "_writer", None)
                 if writer is not None:
-                    writer.transport._sock.close()
-                    writer.transport._sock = None
+                    _close_socket(writer.transport)
                     connection._writer = connection._reader = None
                     del writer
+
+
+def _close_socket(transport: Any) -> None:
+    """Closes what is under a transport, which itself would want its loop for that."""
+    encrypted = getattr(transport, "_ssl_protocol", None)
+    if encrypted is not None:
+        transport._closed = True
+        transport = encrypted._transport
+    if getattr(transport, "_sock", None) is not None:
+        transport._sock.close()
+        transport._sock = None
 
 
 async def _reply(connection: Any) -> Any:

@@ -6,20 +6,26 @@ import importlib
 import inspect
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Final
 from urllib.parse import unquote
 
 from redis import connection as sync
+from redis import sentinel as sync_sentinel
 from redis.asyncio import connection as aio
+from redis.asyncio import sentinel as aio_sentinel
 from redis.asyncio.cluster import RedisCluster as AsyncCluster
 from redis.cluster import RedisCluster as SyncCluster
 
 URL_FORMS: Final = (
     "redis://host:port/db, rediss://host:port/db, redis+cluster://host:port,host:port, rediss+cluster://host:port, "
+    "redis+sentinel://host:port,host:port/service/db, rediss+sentinel://host:port,host:port/service/db, "
     "unix:///path/to/socket?db=0, embedded:, embedded:<directory>, memory:"
 )
-_LATER: Final = ("redis+sentinel:", "rediss+sentinel:")
+_SENTINEL: Final = ("redis+sentinel://", "rediss+sentinel://")
+_SENTINEL_PORT: Final = 26379
+_OF_THE_SERVICE: Final = frozenset(["username", "password", "credential_provider", "db", "client_name"])
 _CLUSTER: Final = ("redis+cluster://", "rediss+cluster://")
 _OURS: Final = frozenset(
     [
@@ -30,7 +36,6 @@ _OURS: Final = frozenset(
         "legacy_responses",
         "retry",
         "retry_on_timeout",
-        "retry_on_error",
         "retry_on_error",
         "health_check_interval",
         "socket_timeout",
@@ -55,6 +60,8 @@ _SAME_NAME: Final[dict[type, type]] = {
     sync.Connection: aio.Connection,
     sync.SSLConnection: aio.SSLConnection,
     sync.UnixDomainSocketConnection: aio.UnixDomainSocketConnection,
+    sync_sentinel.SentinelManagedConnection: aio_sentinel.SentinelManagedConnection,
+    sync_sentinel.SentinelManagedSSLConnection: aio_sentinel.SentinelManagedSSLConnection,
 }
 
 
@@ -64,6 +71,7 @@ class Source:
 
     `embedded_directory` is None for a server elsewhere, "" for a private embedded one. `nodes` are hosts and ports of
     a cluster of which at least one should answer, and `address_remap` turns its nodes' addresses into reachable ones.
+    `sentinels` know where the primary of `service` is; an answer counts when they see so many others.
     """
 
     connection_class: type[aio.AbstractConnection]
@@ -72,6 +80,9 @@ class Source:
     embedded_directory: str | None = None
     nodes: tuple[tuple[str, int], ...] = ()
     address_remap: Callable[[tuple[str, int]], tuple[str, int]] | None = None
+    sentinels: tuple[Source, ...] = ()
+    service: str = ""
+    least_other_sentinels: int = 0
 
     @property
     def is_private(self) -> bool:
@@ -83,35 +94,72 @@ def source_of_url(url: str) -> Source:
     """Reads a URL.
 
     Raises:
-        ValueError: An unknown form, or one that this version does not serve yet; lists the known ones.
+        ValueError: An unknown or a malformed form; lists the known ones.
     """
     if url.startswith("embedded:"):
         directory = unquote(url.removeprefix("embedded:"))
         return Source(aio.UnixDomainSocketConnection, {"path": ""}, url, embedded_directory=directory)
-    if url.startswith(_LATER):
-        raise ValueError(f"{url.partition(':')[0]}: is not served by this version; known forms: {URL_FORMS}")
+    if url.startswith(_SENTINEL):
+        return _source_of_sentinel_url(url)
     if url.startswith(_CLUSTER):
         return _source_of_cluster_url(url)
     if not url.startswith(("redis://", "rediss://", "unix://")):
-        raise ValueError(f"{_without_secrets(url)!r} is not a store URL; known forms: {URL_FORMS}")
-    arguments: dict[str, Any] = dict(aio.parse_url(url))
+        raise _malformed(url, "is not a store URL")
+    arguments = _parsed(url, url)
     connection_class = arguments.pop("connection_class", aio.Connection)
     return Source(connection_class, _without_ours(arguments), _without_secrets(url))
 
 
 def _source_of_cluster_url(url: str) -> Source:
-    scheme, _, rest = url.partition("+cluster://")
+    parsed, path = _parsed_hosts(url)
+    if not all(one.get("host") for one in parsed) or parsed[0].pop("db", 0) or path.strip("/") not in ("", "0"):
+        raise _malformed(url, "must name hosts and no database but 0")
+    nodes = tuple((one["host"], one.get("port", 6379)) for one in parsed)
+    options = {name: value for name, value in parsed[0].items() if name not in ("host", "port")}
+    connection_class = options.pop("connection_class", aio.Connection)
+    return Source(connection_class, _without_ours(options), _without_secrets(url), nodes=nodes)
+
+
+def _source_of_sentinel_url(url: str) -> Source:
+    parsed, path = _parsed_hosts(url)
+    service, _, database = unquote(path).removeprefix("/").partition("/")
+    if not all(one.get("host") for one in parsed) or not service or not re.fullmatch("[0-9]*", database):
+        raise _malformed(url, "must name hosts of sentinels, a service and at most the number of a database")
+    options = _without_ours({name: value for name, value in parsed[0].items() if name not in ("host", "port")})
+    account = {name: options.pop(f"sentinel_{name}", None) for name in ("username", "password")}
+    shared = {name: value for name, value in options.items() if name not in _OF_THE_SERVICE}
+    is_tls = url.startswith("rediss")
+    asking = [{**shared, **account, "host": one["host"], "port": one.get("port", _SENTINEL_PORT)} for one in parsed]
+    return Source(
+        aio_sentinel.SentinelManagedSSLConnection if is_tls else aio_sentinel.SentinelManagedConnection,
+        {**options, "db": int(database)} if database else options,
+        _without_secrets(url),
+        sentinels=tuple(Source(aio.SSLConnection if is_tls else aio.Connection, one, "a sentinel") for one in asking),
+        service=service,
+    )
+
+
+def _parsed_hosts(url: str) -> tuple[list[dict[str, Any]], str]:
+    """What a URL with several hosts says of each of them, and its path."""
+    scheme, _, rest = url.partition("://")
     authority = re.split("[/?]", rest, maxsplit=1)[0]
     account, at, hosts = authority.rpartition("@")
-    tail = rest[len(authority) :]
-    urls = [f"{scheme}://{account}{at}{host}{tail}" for host in hosts.split(",")]
-    parsed: list[dict[str, Any]] = [dict(aio.parse_url(one)) for one in urls]
-    if not all(one.get("host") for one in parsed) or any(one.pop("db", 0) for one in parsed):
-        shown = _without_secrets(url)
-        raise ValueError(f"{shown!r} must name hosts and no database but 0; known forms: {URL_FORMS}")
-    nodes = tuple((one.pop("host"), one.pop("port", 6379)) for one in parsed)
-    connection_class = parsed[0].pop("connection_class", aio.Connection)
-    return Source(connection_class, _without_ours(parsed[0]), _without_secrets(url), nodes=nodes)
+    path, mark, query = rest[len(authority) :].partition("?")
+    plain = scheme.partition("+")[0]
+    return [_parsed(f"{plain}://{account}{at}{host}{mark}{query}", url) for host in hosts.split(",")], path
+
+
+def _parsed(url: str, given: str) -> dict[str, Any]:
+    try:
+        parsed: dict[str, Any] = dict(aio.parse_url(url))
+    except ValueError:  # whose words may quote a password that stands where a port belongs
+        scheme = given.partition("://")[0]
+        raise _malformed(f"{scheme}://…", "has a port or an option of the wrong form") from None
+    return parsed
+
+
+def _malformed(url: str, fault: str) -> ValueError:
+    return ValueError(f"{_without_secrets(url)!r} {fault}; known forms: {URL_FORMS}")
 
 
 def source_of_client(client: Any) -> Source:
@@ -124,7 +172,7 @@ def source_of_client(client: Any) -> Source:
         return _source_of_cluster_client(client)
     pool = getattr(client, "connection_pool", None)
     connection_class = getattr(pool, "connection_class", None)
-    if pool is None or connection_class is None or "Sentinel" in type(pool).__name__:
+    if pool is None or connection_class is None:
         raise TypeError(
             f"a store needs a URL or a client (Redis or RedisCluster, of redis or redis.asyncio), "
             f"not {type(client).__name__}; "
@@ -132,7 +180,28 @@ def source_of_client(client: Any) -> Source:
         )
     async_class = _async_counterpart(connection_class)
     arguments = _accepted(async_class, _without_ours(dict(pool.connection_kwargs)))
-    return Source(async_class, arguments, f"a {type(client).__name__} client")
+    source = Source(async_class, arguments, f"a {type(client).__name__} client")
+    is_watched = isinstance(pool, (sync_sentinel.SentinelConnectionPool, aio_sentinel.SentinelConnectionPool))
+    return _watched(source, pool) if is_watched else source
+
+
+def _watched(source: Source, pool: Any) -> Source:
+    """Adds whom to ask for the primary."""
+    if not pool.is_master:
+        raise TypeError("a store writes: pass Sentinel(…).master_for(…), not a client of replicas")
+    manager = pool.sentinel_manager
+    forced = manager._force_master_ip
+    return replace(
+        source,
+        sentinels=tuple(source_of_client(sentinel) for sentinel in manager.sentinels),
+        service=pool.service_name,
+        least_other_sentinels=manager.min_other_sentinels,
+        address_remap=None if forced is None else partial(_at_host, forced),
+    )
+
+
+def _at_host(host: str, place: tuple[str, int]) -> tuple[str, int]:
+    return host, place[1]
 
 
 def _source_of_cluster_client(client: Any) -> Source:
@@ -171,5 +240,8 @@ def _accepted(connection_class: type, arguments: dict[str, Any]) -> dict[str, An
 
 
 def _without_secrets(url: str) -> str:
-    scheme, separator, rest = url.partition("?")[0].partition("://")
-    return f"{scheme}{separator}…@{rest.rpartition('@')[2]}" if "@" in rest else f"{scheme}{separator}{rest}"[:200]
+    scheme, separator, rest = url.partition("://")
+    place = rest.partition("?")[0]
+    if "@" in rest:  # one behind a question mark may be that of a password with a question mark
+        return f"{scheme}{separator}…@{place.rpartition('@')[2]}" if "@" in place else f"{scheme}{separator}…"
+    return f"{scheme}{separator}{place}"[:200]

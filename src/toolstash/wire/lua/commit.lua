@@ -21,10 +21,12 @@ local fields = {}
 for position = 12 + producers, #ARGV do
   fields[#fields + 1] = ARGV[position]
 end
-local bytes = 0
+local bytes, new_type = 0, ''
 for position = 1, #fields, 2 do
   if fields[position] == 'bytes' then
     bytes = tonumber(fields[position + 1])
+  elseif fields[position] == 'type' then
+    new_type = fields[position + 1]
   end
 end
 
@@ -57,27 +59,7 @@ if max_bytes and bytes > max_bytes then
   return 'quota'
 end
 
--- Oldest first, other workspaces of the space make room.
-local dropped = {}
-if max_workspaces or max_bytes then
-  local others, count, total = {}, 1, bytes
-  for _, other in ipairs(redis.call('ZRANGE', created, 0, -1)) do
-    local size = other ~= part and redis.call('HGET', base .. other .. ':meta', 'bytes')
-    if size then
-      others[#others + 1] = { other, tonumber(size) }
-      count, total = count + 1, total + tonumber(size)
-    end
-  end
-  for _, other in ipairs(others) do
-    if count <= (max_workspaces or count) and total <= (max_bytes or total) then
-      break
-    end
-    forget(base, other[1], created, expiring)
-    count, total = count - 1, total - other[2]
-    dropped[#dropped + 1] = other[1] .. ' ' .. is_indexed(base .. other[1] .. ':')
-  end
-end
-
+local dropped = make_room(base, part, created, expiring, bytes, max_workspaces, max_bytes)
 local now = now_us()
 local expires = ttl and math.floor(now / 1000) + ttl
 redis.call('UNLINK', meta)
@@ -102,7 +84,8 @@ for _, other in ipairs(redis.call('ZRANGEBYSCORE', expiring, '-inf', integer(now
   redis.call('ZREM', created, other)
   redis.call('ZREM', expiring, other)
 end
-expire_registry(created, expiring)
+announce(base, old[1] and 'replaced' or 'created', part, new_type, generation .. '.0')
+expire_registry(created, expiring, base .. 'events')
 -- Whoever is reading the old generation may finish: the note says in which state it was retired.
 if old[1] and old[1] ~= generation then
   redis.call('SET', stem .. 'retired:' .. old[1], old[5], 'PX', RETIRED_MS)

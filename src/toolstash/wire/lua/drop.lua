@@ -6,6 +6,6 @@ if earlier then
   return earlier
 end
 local existed = forget(ARGV[1], ARGV[2], KEYS[4], KEYS[5])
-expire_registry(KEYS[4], KEYS[5])
+expire_registry(KEYS[4], KEYS[5], ARGV[1] .. 'events')
 local words = { integer(existed), is_indexed(ARGV[1] .. ARGV[2] .. ':'), integer(redis.call('ZCARD', KEYS[4])) }
 return remember(KEYS[3], table.concat(words, ' '))

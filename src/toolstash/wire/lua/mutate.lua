@@ -1,18 +1,19 @@
 -- Changes the rows of a list workspace in place, all of it or nothing.
--- KEYS: meta, operation. ARGV: expected version or '', codec, non-finite numbers, '1' where all rows go, how many rows
---   are replaced, then for each: position, the row as it was read or '', row; how many are removed, their positions
+-- KEYS: meta, operation, created, expiring. ARGV: base, part, expected version or '', codec, non-finite numbers, '1' where
+--   all rows go, how many rows are replaced, then for each: position, the row as it was read or '', row; how many are removed, their positions
 --   (each once), and the rows that are added.
--- Returns lines: "ok", the fields of meta as read.lua lists them | "missing" | "kind" | "version", it | "range", rows |
---   "changed" | "rows" | "bytes".
+-- Returns lines: "ok", the fields of meta as read.lua lists them, what made room (see make_room) | "missing" | "kind" |
+--   "version", it | "range", rows | "changed" | "rows", how many | "bytes", how many | "quota", bytes of it.
 local DELETED = '\0' -- no row is: rows are JSON
-local meta, operation = KEYS[1], KEYS[2]
-local expected, codec, clears = ARGV[1], ARGV[2], ARGV[4] == '1'
+local meta, operation, created, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4]
+local base, part, expected, codec, clears = ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[6] == '1'
 
 local earlier = redis.call('GET', operation)
 if earlier then
   return earlier
 end
-local m = redis.call('HMGET', meta, 'gen', 'rev', 'kind', 'count', 'bytes', 'chars', 'largest', 'format', 'limits')
+local m = redis.call('HMGET', meta, 'gen', 'rev', 'kind', 'count', 'bytes', 'chars', 'largest', 'format', 'limits',
+  'type')
 local generation, count = m[1], tonumber(m[4])
 if not generation then
   return 'missing'
@@ -24,8 +25,8 @@ local version = generation .. '.' .. m[2]
 if expected ~= '' and expected ~= version then
   return 'version\n' .. version
 end
-local max_rows, max_bytes = string.match(m[9], '^(%S+) (%S+)$$')
-max_rows, max_bytes = tonumber(max_rows), tonumber(max_bytes)
+local max_rows, max_bytes, max_space_bytes = string.match(m[9], '^(%S+) (%S+) %S+ (%S+)$$')
+max_rows, max_bytes, max_space_bytes = tonumber(max_rows), tonumber(max_bytes), tonumber(max_space_bytes)
 local rows = string.sub(meta, 1, -5) .. 'rows:' .. generation
 if redis.call('LLEN', rows) ~= count then
   return 'missing'
@@ -47,7 +48,7 @@ local function weigh(text, sign)
 end
 
 local replaced, removed, added = {}, {}, 0
-local position = 5
+local position = 7
 local function next_argument()
   position = position + 1
   return ARGV[position - 1]
@@ -89,6 +90,14 @@ if max_bytes and (added > 0 or #replaced > 0) and bytes > max_bytes then
   return 'bytes\n' .. integer(bytes)
 end
 
+local dropped = {}
+if max_space_bytes and (added > 0 or #replaced > 0) then
+  if bytes > max_space_bytes then
+    return 'quota\n' .. integer(max_space_bytes)
+  end
+  dropped = make_room(base, part, created, expiring, bytes, nil, max_space_bytes)
+end
+
 local life = redis.call('PTTL', meta)
 if clears then
   redis.call('UNLINK', rows)
@@ -114,9 +123,14 @@ redis.call('HSET', meta, 'rev', revision, 'count', count, 'parts', count, 'bytes
 if codec == 'json' then
   redis.call('HSET', meta, 'codec', 'json')
 end
-redis.call('HINCRBY', meta, 'nonfinite', ARGV[3])
+redis.call('HINCRBY', meta, 'nonfinite', ARGV[5])
 if clears or #replaced + #removed > 0 then
   redis.call('HINCRBY', meta, 'edits', 1)
 end
+announce(base, 'changed', part, m[10], generation .. '.' .. revision)
+expire_registry(created, expiring, base .. 'events')
 local after = redis.call('HMGET', meta, $META_FIELDS)
+for _, line in ipairs(dropped) do
+  after[#after + 1] = line
+end
 return remember(operation, 'ok\n' .. table.concat(after, '\n'))

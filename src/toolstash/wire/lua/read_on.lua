@@ -8,5 +8,8 @@ if now ~= edits then
   return { 0 }
 end
 local first, last, budget = tonumber(ARGV[5]), tonumber(ARGV[6]), tonumber(ARGV[7])
+if hash ~= '' and redis.call('EXISTS', hash) == 0 then
+  return { 0 }
+end
 local items = take(list, first, last, budget)
 return { 1, items, hash ~= '' and values_of(hash, items) or {} }

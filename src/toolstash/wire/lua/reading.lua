@@ -13,6 +13,9 @@ local function open(meta, gone)
   local families = { text = 'text:', fields = 'names:' }
   local list, hash = stem .. (families[kind] or 'rows:') .. generation, stem .. 'fields:' .. generation
   if redis.call('LLEN', list) ~= parts or (kind == 'fields' and redis.call('HLEN', hash) ~= parts) then
+    -- Not gone but on another node, if the slot is just moving: a look at two keys then fails, and the caller repeats.
+    redis.call('EXISTS', meta, list)
+    redis.call('EXISTS', meta, kind == 'fields' and hash or list)
     return nil, redis.call('GET', gone) or ''
   end
   return m, list, hash

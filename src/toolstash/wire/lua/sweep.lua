@@ -3,7 +3,8 @@
 local swept = { 0 }
 for position = 2, #ARGV do
   local part = ARGV[position]
-  if redis.call('EXISTS', ARGV[1] .. part .. ':meta') == 0 and redis.call('ZREM', KEYS[1], part) == 1 then
+  -- Of two keys, because that fails where the slot is just moving and the workspace may be on another node.
+  if redis.call('EXISTS', KEYS[1], ARGV[1] .. part .. ':meta') < 2 and redis.call('ZREM', KEYS[1], part) == 1 then
     redis.call('ZREM', KEYS[2], part)
     if redis.call('PTTL', ARGV[1] .. part .. ':gone') == -1 then
       redis.call('PEXPIRE', ARGV[1] .. part .. ':gone', GONE_MS)
@@ -12,5 +13,5 @@ for position = 2, #ARGV do
   end
 end
 swept[1] = redis.call('ZCARD', KEYS[1])
-expire_registry(KEYS[1], KEYS[2])
+expire_registry(KEYS[1], KEYS[2], ARGV[1] .. 'events')
 return swept

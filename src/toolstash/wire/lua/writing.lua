@@ -23,16 +23,23 @@ local function remember(operation, result)
   return result
 end
 
--- A registry lives 24 hours longer than its last member, and as long as any member without an expiry.
-local function expire_registry(created, expiring)
+-- A registry, and the events of its space, live 24 hours longer than its last member, and as long as any member
+-- without an expiry.
+local function expire_registry(created, expiring, events)
   local last = redis.call('ZREVRANGE', expiring, 0, 0, 'WITHSCORES')[2]
-  for _, key in ipairs({ created, expiring }) do
+  for _, key in ipairs({ created, expiring, events }) do
     if last == 'inf' then
       redis.call('PERSIST', key)
-    elseif last then
-      redis.call('PEXPIREAT', key, integer(tonumber(last) + GONE_MS))
+    elseif last or key == events then
+      redis.call('PEXPIREAT', key, integer((last and tonumber(last) or now_us() / 1000) + GONE_MS))
     end
   end
+end
+
+-- Tells the watchers of a space what became of a workspace. Whoever calls it calls expire_registry afterwards.
+local function announce(base, kind, part, workspace_type, version)
+  redis.call('XADD', base .. 'events', 'MAXLEN', '~', $MOST_EVENTS, '*',
+    'kind', kind, 'part', part, 'type', workspace_type, 'version', version)
 end
 
 -- Whether a workspace has search indexes, which outlive it until somebody takes them away: '1' or '0'.
@@ -42,13 +49,40 @@ end
 
 local function forget(base, part, created, expiring)
   local stem = base .. part .. ':'
-  local old = redis.call('HMGET', stem .. 'meta', 'gen', 'kind')
+  local old = redis.call('HMGET', stem .. 'meta', 'gen', 'kind', 'type', 'rev')
   if old[1] then
     redis.call('UNLINK', unpack(part_keys(stem, old[2], old[1])))
+    announce(base, 'dropped', part, old[3], old[1] .. '.' .. old[4])
   end
   local existed = redis.call('UNLINK', stem .. 'meta')
   redis.call('UNLINK', stem .. 'gone')
   redis.call('ZREM', created, part)
   redis.call('ZREM', expiring, part)
   return existed
+end
+
+-- Oldest first, other workspaces of a space make room for one of that many bytes, until all are within the bounds (nil
+-- for none). Returns what went: the part, and '1' if it has indexes to be taken away, else '0'.
+local function make_room(base, part, created, expiring, bytes, max_workspaces, max_bytes)
+  local dropped = {}
+  if not (max_workspaces or max_bytes) then
+    return dropped
+  end
+  local others, count, total = {}, 1, bytes
+  for _, other in ipairs(redis.call('ZRANGE', created, 0, -1)) do
+    local size = other ~= part and redis.call('HGET', base .. other .. ':meta', 'bytes')
+    if size then
+      others[#others + 1] = { other, tonumber(size) }
+      count, total = count + 1, total + tonumber(size)
+    end
+  end
+  for _, other in ipairs(others) do
+    if count <= (max_workspaces or count) and total <= (max_bytes or total) then
+      break
+    end
+    forget(base, other[1], created, expiring)
+    count, total = count - 1, total - other[2]
+    dropped[#dropped + 1] = other[1] .. ' ' .. is_indexed(base .. other[1] .. ':')
+  end
+  return dropped
 end

@@ -1,0 +1,167 @@
+"""What a Ctx does with workspaces apart from storing them: look, drop, watch, wait."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncGenerator, Collection, Sequence
+from contextlib import aclosing
+from typing import Any
+
+from toolstash.blocking import Blocking
+from toolstash.contracts import EVENT_KINDS, Event, EventKind, Stats, WorkspaceMeta
+from toolstash.contracts import SHARED_SPACE as SHARED
+from toolstash.errors import SessionRequiredError
+from toolstash.store import watching
+from toolstash.store.base import BaseStore
+from toolstash.store.session import current_session
+from toolstash.tools.lifetime import Lifetime, RunningCall
+
+
+class Workspaces:
+    """The workspaces that the caller sees: those of the current session and the shared ones; all, outside any."""
+
+    def __init__(self, store: BaseStore, *, require_session: bool) -> None:
+        self.store = store
+        self.require_session = require_session
+        self._lifetime = Lifetime()
+
+    async def list_workspaces(self, workspace_type: str | None = None) -> list[str]:
+        """Ids of the live workspaces that the caller sees, oldest first."""
+        with self.running():
+            return await self.store.list_workspaces(workspace_type)
+
+    async def workspace_meta(self, workspace_id: str) -> WorkspaceMeta | None:
+        """What is known of a workspace; None if the caller sees none of that id."""
+        with self.running():
+            return await self.store.get_meta(workspace_id)
+
+    async def drop_workspace(self, workspace_id: str) -> bool:
+        """Removes a workspace; False if the caller sees none of that id."""
+        with self.running():
+            return await self.store.drop_workspace(workspace_id)
+
+    async def sweep_expired(self) -> list[str]:
+        """Ids that expired since the last sweep. The data itself goes without it."""
+        with self.running():
+            return await self.store.sweep_expired()
+
+    async def clear(self) -> None:
+        """Removes the current session's workspaces; outside any session, all of them."""
+        with self.running():
+            await self.store.clear()
+
+    async def ping(self) -> float:
+        """How long the store takes to answer, in seconds."""
+        with self.running():
+            return await self.store.ping()
+
+    async def stats(self) -> Stats:
+        """What the store holds of what the caller sees, counted now."""
+        with self.running():
+            return await self.store.stats()
+
+    def watch(
+        self,
+        *,
+        kinds: Collection[EventKind] | None = None,
+        workspace_type: str | None = None,
+        after: str | None = None,
+    ) -> AsyncGenerator[Event]:
+        """What happens in the current session and to shared workspaces; outside any session, to shared ones.
+
+        Endless: leave the loop when you have seen enough. Outages of the store are waited out, with nothing missed
+        that is still kept (the last 5,000 events of a session).
+
+        Args:
+            kinds: Only these; None for all: "created", "replaced", "changed", "dropped".
+            workspace_type: Only events of workspaces of this type.
+            after: The `id` of an event, to go on after it; "0": from the oldest that is kept; None: from the moment
+                that the loop begins.
+
+        Raises:
+            ValueError: A kind that there is not.
+            InvalidArgumentError: `after` is not the id of an event of this session.
+            StoreUnavailableError: The store does not answer, for half a minute once watching has begun.
+            RuntimeError: The store was closed meanwhile.
+        """
+        wanted = frozenset(EVENT_KINDS if kinds is None else [kinds] if isinstance(kinds, str) else kinds)
+        if not wanted <= set(EVENT_KINDS):
+            raise ValueError(f"kinds are some of {', '.join(EVENT_KINDS)}, not {sorted(wanted - set(EVENT_KINDS))}")
+        self.check_session()
+        return self._watch(self._watched_spaces(), wanted, workspace_type, after)
+
+    async def _watch(
+        self, spaces: Sequence[str], kinds: frozenset[str], workspace_type: str | None, after: str | None
+    ) -> AsyncGenerator[Event]:
+        self._check_open()
+        async with aclosing(watching.events(self.store, spaces, after)) as events:
+            async for event in events:
+                if event.kind in kinds and workspace_type in (None, event.workspace_type):
+                    yield event
+
+    async def wait_for_workspace(
+        self,
+        workspace_id: str | None = None,
+        *,
+        workspace_type: str | None = None,
+        version: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - a caller's limit, in the words of asyncio.wait_for
+    ) -> WorkspaceMeta:
+        """Waits until a workspace is there; returns at once if it is.
+
+        Args:
+            workspace_id: Which; None: the newest one of the type.
+            workspace_type: Of which type it has to be; None: any.
+            version: A version that the caller has seen: waits for another one. Needs `workspace_id`.
+            timeout: Seconds to wait at most; None: for ever.
+
+        Raises:
+            TimeoutError: There was none in time.
+            ValueError: Neither an id nor a type, or a version without an id.
+            StoreUnavailableError: The store does not answer.
+            RuntimeError: The store was closed meanwhile.
+        """
+        if (workspace_id or workspace_type) is None or (version is not None and workspace_id is None):
+            raise ValueError("name a workspace_id or a workspace_type; version goes with workspace_id")
+
+        async def look() -> WorkspaceMeta | None:
+            named = workspace_id or next(reversed(await self.store.list_workspaces(workspace_type)), None)
+            meta = None if named is None else await self.store.get_meta(named)
+            fits = meta is not None and workspace_type in (None, meta.workspace_type) and meta.version != version
+            return meta if fits else None
+
+        self.check_session()
+        self._check_open()
+        try:
+            return await watching.until(self.store, self._watched_spaces(), look, timeout)
+        except TimeoutError as error:
+            what = f"'{workspace_id}'" if workspace_id else f"of type '{workspace_type}'"
+            newer = " with another version" if version else ""
+            raise TimeoutError(f"no workspace {what}{newer} within {timeout} s") from error
+
+    def _check_open(self) -> None:
+        """What watches or waits is not counted as a running call: closing ends it and does not wait for it."""
+        with self.running():
+            pass
+
+    def _watched_spaces(self) -> Sequence[str]:
+        return self.store.visible_spaces() or [SHARED]
+
+    # Life
+
+    @property
+    def blocking(self) -> Any:
+        """The async methods for sync code: `ctx.blocking.list_workspaces()`."""
+        return Blocking(self)
+
+    def running(self) -> RunningCall:
+        """Counts a call, so that closing waits for it.
+
+        Raises:
+            RuntimeError: The Ctx is closed, or the running event loop is not asyncio's.
+        """
+        return self._lifetime.call()
+
+    def check_session(self) -> None:
+        """Raises SessionRequiredError where this Ctx wants a session and none is active."""
+        if self.require_session and current_session() is None:
+            raise SessionRequiredError("This Ctx requires a session for every call.")

@@ -1,0 +1,242 @@
+"""Callers that make the same workspace at the same time share one run of the producer, on every back end."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from tests.wait import until
+from toolstash import BaseStore, Ctx, PayloadTooLargeError, ProducerFailedError, WorkspaceRef
+from toolstash.contracts import Address
+from toolstash.store.flights import Standing
+from toolstash.wire import keys as layout
+
+
+class Slow:
+    """A producer that says what it was called with and goes on when it is let."""
+
+    def __init__(self, ctx: Ctx, **options: Any) -> None:
+        self.calls: list[str] = []
+        self.gate = asyncio.Event()
+        self.failure: Exception | None = None
+
+        async def load(query: str, name: str = "w") -> list[dict[str, Any]]:
+            self.calls.append(query)
+            await self.gate.wait()
+            if self.failure is not None:
+                raise self.failure
+            return [{"query": query, "call": len(self.calls)}] * 3
+
+        self.load = ctx.producer(workspace_type="papers", key="{name}", **options)(load)
+
+    def started(self, count: int = 1) -> bool:
+        return len(self.calls) == count
+
+
+async def test_overlapping_calls_run_once_and_get_the_same_notice(store: BaseStore) -> None:
+    workers = [Ctx(store) for _ in range(3)]
+    slow = [Slow(ctx) for ctx in workers]
+    tasks = [asyncio.create_task(ctx.adispatch_tool_call("load", {"query": "a"})) for ctx in workers for _ in range(4)]
+    await until(lambda: any(one.started() for one in slow), what="one runs")
+    for one in slow:
+        one.gate.set()
+    notices = [await task for task in tasks]
+    assert sum(len(one.calls) for one in slow) == 1
+    assert all(notice == notices[0] for notice in notices)
+    assert notices[0]["status"] == "workspace_ready"
+
+    again = await workers[0].adispatch_tool_call("load", {"query": "a"})
+    assert sum(len(one.calls) for one in slow) == 2
+    assert again["workspace_id"] == notices[0]["workspace_id"]
+
+
+async def test_other_arguments_wait_and_then_replace(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    slow = Slow(ctx)
+    first = asyncio.create_task(slow.load("a"))
+    await until(slow.started)
+    second = asyncio.create_task(slow.load("b"))
+    other = asyncio.create_task(slow.load("c", "another"))
+    await until(lambda: slow.started(2), what="another workspace is not waited for")
+    assert slow.calls == ["a", "c"]
+    slow.gate.set()
+    await asyncio.gather(first, second, other)
+    assert slow.calls == ["a", "c", "b"]
+    assert {row["query"] for row in await store.get_items("w")} == {"b"}
+
+
+async def test_sessions_do_not_share(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    slow = Slow(ctx)
+    tasks = [
+        asyncio.create_task(ctx.adispatch_tool_call("load", {"query": "a"}, session_id=session))
+        for session in ("one", "two")
+    ]
+    await until(lambda: slow.started(2), what="both run")
+    slow.gate.set()
+    assert len({(await task)["workspace_id"] for task in tasks}) == 2
+
+
+async def test_two_versions_of_a_program_do_not_share(store: BaseStore) -> None:
+    started: list[str] = []
+    gate = asyncio.Event()
+    old, new = Ctx(store), Ctx(store)
+
+    @old.producer(workspace_type="papers", key="w")
+    async def load() -> list[int]:
+        started.append("old")
+        await gate.wait()
+        return [1]
+
+    @new.producer(workspace_type="papers", key="w")
+    async def load() -> list[int]:  # noqa: F811
+        started.append("new")
+        return [2]
+
+    first = asyncio.create_task(old.adispatch_tool_call("load"))
+    await until(lambda: started == ["old"])
+    second = asyncio.create_task(new.adispatch_tool_call("load"))
+    gate.set()
+    await asyncio.gather(first, second)
+    assert started == ["old", "new"]
+    assert await store.get_items("w") == [2]
+
+
+async def test_a_failure_is_told_to_all(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    slow = Slow(ctx)
+    slow.failure = ValueError("secret text")
+    tasks = [asyncio.create_task(ctx.adispatch_tool_call("load", {"query": "a"})) for _ in range(5)]
+    direct = asyncio.create_task(slow.load("a"))
+    await until(slow.started)
+    slow.gate.set()
+    answers = [await task for task in tasks]
+    assert all(answer == answers[0] for answer in answers)
+    assert answers[0]["error"] == "load failed (ValueError)."
+    with pytest.raises((ProducerFailedError, ValueError)):
+        await direct
+    assert len(slow.calls) == 1
+
+
+async def test_a_refusal_is_told_to_all(store: BaseStore) -> None:
+    ctx = Ctx(store, max_items=2)
+    slow = Slow(ctx)
+    tasks = [asyncio.create_task(slow.load("a")) for _ in range(4)]
+    await until(slow.started)
+    slow.gate.set()
+    refused = await asyncio.gather(*tasks, return_exceptions=True)
+    assert all(isinstance(error, PayloadTooLargeError) for error in refused)
+    assert len({str(error) for error in refused}) == 1
+    assert all(error.to_llm_dict() == refused[0].to_llm_dict() for error in refused)  # type: ignore[union-attr]
+    assert len(slow.calls) == 1
+
+
+async def test_a_cancelled_leader_is_replaced(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = Ctx(store)
+    slow = Slow(ctx)
+    leader = asyncio.create_task(slow.load("a"))
+    await until(slow.started)
+    asked: set[str] = set()
+    join = store.flights.join
+
+    async def counted(at: Address, token: str, digest: str, followed: str = "") -> Standing:
+        asked.add(token)
+        return await join(at, token, digest, followed)
+
+    monkeypatch.setattr(store.flights, "join", counted)
+    followers = [asyncio.create_task(slow.load("a")) for _ in range(3)]
+    await until(lambda: len(asked) == 3, what="all wait")
+    leader.cancel()
+    await until(lambda: slow.started(2), what="another one leads")
+    slow.gate.set()
+    notices = [await follower for follower in followers]
+    assert len(slow.calls) == 2
+    assert all(notice == notices[0] for notice in notices)
+    with pytest.raises(asyncio.CancelledError):
+        await leader
+
+
+async def test_a_lost_leader_is_replaced_when_its_lease_ends(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "FLIGHT_MS", 200)
+    await store.flights.join(Address("shared", "w"), "dead", "digest")
+    slow = Slow(Ctx(store))
+    slow.gate.set()
+    notice = await slow.load("a")
+    assert notice["item_count"] == 3
+
+
+async def test_a_leader_renews_its_lease(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    from toolstash.tools import single_flight
+
+    monkeypatch.setattr(layout, "FLIGHT_MS", 600)
+    monkeypatch.setattr(single_flight, "RENEWAL_SECONDS", 0.05)
+    ctx = Ctx(store)
+    slow = Slow(ctx)
+    kept: list[str] = []
+    keep = store.flights.keep
+
+    async def counted(at: Address, token: str, digest: str) -> None:
+        await keep(at, token, digest)
+        kept.append(token)
+
+    monkeypatch.setattr(store.flights, "keep", counted)
+    leader = asyncio.create_task(slow.load("a"))
+    follower = asyncio.create_task(slow.load("a"))
+    await until(lambda: len(kept) >= 20, what="more than the life of a lease")
+    slow.gate.set()
+    assert await leader == await follower
+    assert len(slow.calls) == 1
+
+
+async def test_refs_and_small_results_are_shared_too(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    slow = Slow(ctx, notify=False)
+    tasks = [asyncio.create_task(slow.load("a")) for _ in range(3)]
+    await until(slow.started)
+    slow.gate.set()
+    refs = [await task for task in tasks]
+    assert all(isinstance(ref, WorkspaceRef) and ref.to_dict() == refs[0].to_dict() for ref in refs)
+
+    inline = Ctx(store, inline_below_chars=1_000)
+    small = Slow(inline)
+    tasks = [asyncio.create_task(small.load("a")) for _ in range(3)]
+    await until(small.started)
+    small.gate.set()
+    assert [await task for task in tasks] == [[{"query": "a", "call": 1}] * 3] * 3
+
+
+async def test_what_can_be_read_once_is_read_once(store: BaseStore) -> None:
+    ctx = Ctx(store)
+
+    @ctx.producer(workspace_type="numbers", key="w")
+    async def keep(numbers: Iterator[int]) -> list[int]:
+        return list(numbers)
+
+    await keep(iter(range(3)))
+    assert await store.get_items("w") == [0, 1, 2]
+
+
+async def test_a_producer_may_call_itself(store: BaseStore) -> None:
+    ctx = Ctx(store)
+
+    @ctx.producer(workspace_type="numbers", key="w")
+    async def count(depth: int) -> list[int]:
+        if depth:
+            await count(depth - 1)
+        return [depth]
+
+    async with asyncio.timeout(20):
+        await count(2)
+    assert await store.get_items("w") == [2]
+
+
+async def test_nothing_is_left_of_a_flight(store: BaseStore) -> None:
+    slow = Slow(Ctx(store))
+    slow.gate.set()
+    await slow.load("a")
+    standing = await store.flights.join(Address("shared", "w"), "mine", "digest")
+    assert standing.role == "leading"
+    await store.flights.land(Address("shared", "w"), "mine", "digest")

@@ -1,0 +1,151 @@
+"""Celery workers, prefork and with threads, run the tools of one Ctx that stands at module level."""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import signal
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+import redis
+from celery import Celery
+from celery.exceptions import SoftTimeLimitExceeded
+from celery.result import AsyncResult
+
+from tests.servers import start_server
+from tests.wait import until_sync
+from tests.workers.processes import Program
+from tests.workers.tool_set import expect_right, question
+from toolstash.wire import keys as layout
+
+
+@pytest.fixture(scope="module")
+def url() -> Iterator[str]:
+    """A server that only these workers use: broker, results and workspaces."""
+    server = start_server("valkey")
+    yield server.url
+    server.stop()
+
+
+class Pool:
+    """A running worker of one kind and the means to send it tasks."""
+
+    def __init__(self, url: str, *options: str, **more: str) -> None:
+        self.queue = f"t{secrets.token_hex(5)}"  # and what its keys in the store begin with
+        self.app = Celery(broker=url, backend=url)
+        environment = {"TOOLSTASH_URL": f"{url}/1", "TOOLSTASH_PREFIX": self.queue, "BROKER_URL": url, **more}
+        command = ("-m", "celery", "--app", "tests.workers.celery_app", "worker", "--loglevel", "WARNING")
+        chosen = ("--queues", self.queue, "--hostname", self.queue, "--without-gossip", "--without-mingle", *options)
+        self.program = Program(*command, *chosen, environment=environment)
+
+    def send(self, tool: str, arguments: dict[str, Any], owner: str, **options: Any) -> AsyncResult[Any]:
+        task = "tests.workers.celery_app.run_tool"
+        return self.app.send_task(task, (tool, arguments, owner), queue=self.queue, retry=False, **options)
+
+    def run(self, tool: str, arguments: dict[str, Any], owner: str) -> Any:
+        return self.send(tool, arguments, owner).get(timeout=40)[0]
+
+
+@contextmanager
+def running(url: str, *options: str, **environment: str) -> Iterator[Pool]:
+    """A pool that is gone afterwards, with this process's connections to it."""
+    pool = Pool(url, *options, **environment)
+    with pool.program:
+        try:
+            yield pool
+        finally:
+            pool.app.backend.result_consumer.stop()
+            pool.app.backend.client.close()
+            pool.app.close()
+
+
+def run_the_tools(pool: Pool, *, rounds: int) -> tuple[set[int], set[int]]:
+    """Two conversations store and read at once; the processes and threads that answered."""
+    stored = {owner: pool.run("load_papers", {"owner": owner}, owner)["workspace_id"] for owner in ("ann", "bob")}
+    sent = [(owner, question(n, stored[owner])) for n in range(rounds) for owner in stored]
+    results = [pool.send(tool, arguments, owner) for owner, (tool, arguments) in sent]
+    processes: set[int] = set()
+    threads: set[int] = set()
+    for (owner, (tool, _)), result in zip(sent, results, strict=True):
+        answer, process, thread = result.get(timeout=40)
+        expect_right(tool, answer, owner)
+        processes.add(process)
+        threads.add(thread)
+    foreign = pool.run("papers_paginate", {"workspace_id": stored["ann"]}, "bob")
+    assert "not found" in foreign["error"]
+    assert "of ann" not in json.dumps(foreign)
+    return processes, threads
+
+
+@pytest.mark.parametrize("before_the_fork", [{}, {"USED_BEFORE_THE_FORK": "1"}], ids=["untouched", "used"])
+def test_prefork_processes_share_a_ctx_of_the_module(url: str, before_the_fork: dict[str, str]) -> None:
+    with running(url, "--pool", "prefork", "--concurrency", "2", **before_the_fork) as pool:
+        processes, _ = run_the_tools(pool, rounds=15)
+        assert len(processes) == 2
+        assert pool.program.process.pid not in processes
+        assert pool.program.end() == 0
+        pool.program.expect_quiet()
+
+
+def test_threads_of_one_process_share_it(url: str) -> None:
+    with running(url, "--pool", "threads", "--concurrency", "4") as pool:
+        processes, threads = run_the_tools(pool, rounds=15)
+        assert processes == {pool.program.process.pid}
+        assert len(threads) > 1
+        assert pool.program.end() == 0
+        pool.program.expect_quiet()
+
+
+def test_children_that_are_replaced_after_some_tasks(url: str) -> None:
+    with running(
+        url, "--pool", "prefork", "--concurrency", "2", "--max-tasks-per-child", "4", USED_BEFORE_THE_FORK="1"
+    ) as pool:
+        processes, _ = run_the_tools(pool, rounds=8)
+        assert len(processes) > 2
+        assert pool.program.end() == 0
+        pool.program.expect_quiet()
+
+
+def test_tasks_that_are_ended_while_they_store_leave_nothing_half_written(url: str, tmp_path: Path) -> None:
+    mark = tmp_path / "storing"
+    with (
+        running(url, "--pool", "prefork", "--concurrency", "1", STORING_MARK=str(mark)) as pool,
+        redis.Redis.from_url(f"{url}/1") as server,
+    ):
+        for end, options in ((wait_for_its_time_limit, {"soft_time_limit": 2}), (revoke, {}), (kill_the_process, {})):
+            mark.unlink(missing_ok=True)
+            task = pool.send("load_endless", {}, "ann", **options)
+            until_sync(lambda: mark.exists() and mark.read_text(), within=40, what="rows are on their way")
+            end(task, int(mark.read_text()))
+            found = {key: server.pttl(key) for key in server.scan_iter(f"{pool.queue}:*")}
+            rows = [left for key, left in found.items() if b":rows:" in key]
+            assert rows != []  # some had been sent, and go by themselves
+            assert all(0 < left <= layout.UNFINISHED_MS for left in rows)
+            assert [key for key, left in found.items() if key.endswith(b":meta") or left == -1] == []
+        run_the_tools(pool, rounds=3)
+        assert pool.program.end() == 0  # closing waits for running calls: there is none
+        pool.program.expect_closed()
+
+
+def wait_for_its_time_limit(task: AsyncResult[Any], _: int) -> None:
+    """The task gets an exception while it waits for the call."""
+    with pytest.raises(SoftTimeLimitExceeded):
+        task.get(timeout=40)
+
+
+def revoke(task: AsyncResult[Any], pid: int) -> None:
+    """Celery's own way to end a task: SIGKILL of the child that runs it."""
+    task.revoke(terminate=True, signal="SIGKILL")
+    until_sync(lambda: not psutil.pid_exists(pid), what="the child is gone")
+
+
+def kill_the_process(_: AsyncResult[Any], pid: int) -> None:
+    """What the kernel does when memory is short."""
+    os.kill(pid, signal.SIGKILL)
+    until_sync(lambda: not psutil.pid_exists(pid), what="the child is gone")
