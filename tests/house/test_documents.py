@@ -15,6 +15,7 @@ from toolstash import BaseStore, Ctx, VersionConflictError, WorkspaceConflictErr
 
 RUNNABLE = [
     "README.md",
+    "docs/agents.md",
     "docs/changing-rows.md",
     "docs/consumers.md",
     "docs/errors.md",
