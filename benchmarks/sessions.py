@@ -166,7 +166,11 @@ class _Cost:
 
 
 async def _measured(client: Redis, url: str, size: int) -> dict[str, _Cost]:
-    """The costs by work, of a fresh worker."""
+    """The costs by work, of a fresh worker.
+
+    It notes the access of each workspace once a minute, off the path: of a few sessions that is a few notes, of 1,000
+    and more one with nearly each call (about 90 µs of processor).
+    """
     found: dict[str, _Cost] = {}
     async with RedisStore(url, prefix=PREFIX) as store:
         for work, call in jobs_of(make_ctx(store), size).items():

@@ -29,7 +29,7 @@ def cluster() -> Iterator[RealCluster]:
 
 @pytest.fixture
 async def store(cluster: RealCluster, prefix: str) -> AsyncIterator[RedisStore]:
-    async with RedisStore(cluster.url, prefix=prefix, command_timeout_seconds=0.4) as made:
+    async with RedisStore(cluster.url, prefix=prefix, command_timeout_seconds=0.6) as made:
         yield made
         async with RedisStore(cluster.url, prefix=prefix) as patient:
             await patient.clear()

@@ -128,7 +128,7 @@ async def test_a_repeat_finds_its_first_result_on_the_promoted_server(pair: Pair
 
 
 async def test_a_server_that_stays_read_only_is_told_within_the_time_limit(pair: Pair, prefix: str) -> None:
-    async with RedisStore(pair.primary.url, prefix=prefix, command_timeout_seconds=0.3) as store:
+    async with RedisStore(pair.primary.url, prefix=prefix, command_timeout_seconds=1.0) as store:
         await put(store, [0])
         await asyncio.to_thread(pair.swap)
         ledger = Ledger()

@@ -12,7 +12,23 @@ from tests.wait import until
 from toolstash import BaseStore, Ctx, PayloadTooLargeError, ProducerFailedError, WorkspaceRef
 from toolstash.contracts import Address
 from toolstash.store.flights import Standing
+from toolstash.tools import single_flight
 from toolstash.wire import keys as layout
+
+
+@pytest.fixture
+def asked(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> set[str]:
+    """The tokens of all callers that have asked for a lease and have their answer."""
+    tokens: set[str] = set()
+    join = store.flights.join
+
+    async def noted(at: Address, token: str, digest: str, followed: str = "") -> Standing:
+        standing = await join(at, token, digest, followed)
+        tokens.add(token)
+        return standing
+
+    monkeypatch.setattr(store.flights, "join", noted)
+    return tokens
 
 
 class Slow:
@@ -36,11 +52,11 @@ class Slow:
         return len(self.calls) == count
 
 
-async def test_overlapping_calls_run_once_and_get_the_same_notice(store: BaseStore) -> None:
+async def test_overlapping_calls_run_once_and_get_the_same_notice(store: BaseStore, asked: set[str]) -> None:
     workers = [Ctx(store) for _ in range(3)]
     slow = [Slow(ctx) for ctx in workers]
     tasks = [asyncio.create_task(ctx.adispatch_tool_call("load", {"query": "a"})) for ctx in workers for _ in range(4)]
-    await until(lambda: any(one.started() for one in slow), what="one runs")
+    await until(lambda: len(asked) == 12, what="all have asked")
     for one in slow:
         one.gate.set()
     notices = [await task for task in tasks]
@@ -105,13 +121,13 @@ async def test_two_versions_of_a_program_do_not_share(store: BaseStore) -> None:
     assert await store.get_items("w") == [2]
 
 
-async def test_a_failure_is_told_to_all(store: BaseStore) -> None:
+async def test_a_failure_is_told_to_all(store: BaseStore, asked: set[str]) -> None:
     ctx = Ctx(store)
     slow = Slow(ctx)
     slow.failure = ValueError("secret text")
     tasks = [asyncio.create_task(ctx.adispatch_tool_call("load", {"query": "a"})) for _ in range(5)]
     direct = asyncio.create_task(slow.load("a"))
-    await until(slow.started)
+    await until(lambda: len(asked) == 6, what="all have asked")
     slow.gate.set()
     answers = [await task for task in tasks]
     assert all(answer == answers[0] for answer in answers)
@@ -121,11 +137,11 @@ async def test_a_failure_is_told_to_all(store: BaseStore) -> None:
     assert len(slow.calls) == 1
 
 
-async def test_a_refusal_is_told_to_all(store: BaseStore) -> None:
+async def test_a_refusal_is_told_to_all(store: BaseStore, asked: set[str]) -> None:
     ctx = Ctx(store, max_items=2)
     slow = Slow(ctx)
     tasks = [asyncio.create_task(slow.load("a")) for _ in range(4)]
-    await until(slow.started)
+    await until(lambda: len(asked) == 4, what="all have asked")
     slow.gate.set()
     refused = await asyncio.gather(*tasks, return_exceptions=True)
     assert all(isinstance(error, PayloadTooLargeError) for error in refused)
@@ -134,21 +150,13 @@ async def test_a_refusal_is_told_to_all(store: BaseStore) -> None:
     assert len(slow.calls) == 1
 
 
-async def test_a_cancelled_leader_is_replaced(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_cancelled_leader_is_replaced(store: BaseStore, asked: set[str]) -> None:
     ctx = Ctx(store)
     slow = Slow(ctx)
     leader = asyncio.create_task(slow.load("a"))
     await until(slow.started)
-    asked: set[str] = set()
-    join = store.flights.join
-
-    async def counted(at: Address, token: str, digest: str, followed: str = "") -> Standing:
-        asked.add(token)
-        return await join(at, token, digest, followed)
-
-    monkeypatch.setattr(store.flights, "join", counted)
     followers = [asyncio.create_task(slow.load("a")) for _ in range(3)]
-    await until(lambda: len(asked) == 3, what="all wait")
+    await until(lambda: len(asked) == 4, what="all wait")
     leader.cancel()
     await until(lambda: slow.started(2), what="another one leads")
     slow.gate.set()
@@ -168,11 +176,9 @@ async def test_a_lost_leader_is_replaced_when_its_lease_ends(store: BaseStore, m
     assert notice["item_count"] == 3
 
 
-async def test_a_leader_renews_its_lease(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    from toolstash.tools import single_flight
-
-    monkeypatch.setattr(layout, "FLIGHT_MS", 600)
-    monkeypatch.setattr(single_flight, "RENEWAL_SECONDS", 0.05)
+async def test_a_leader_renews_its_lease(store: BaseStore, asked: set[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "FLIGHT_MS", 1_500)
+    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 0.1)
     ctx = Ctx(store)
     slow = Slow(ctx)
     kept: list[str] = []
@@ -185,17 +191,17 @@ async def test_a_leader_renews_its_lease(store: BaseStore, monkeypatch: pytest.M
     monkeypatch.setattr(store.flights, "keep", counted)
     leader = asyncio.create_task(slow.load("a"))
     follower = asyncio.create_task(slow.load("a"))
-    await until(lambda: len(kept) >= 20, what="more than the life of a lease")
+    await until(lambda: len(kept) >= 17 and len(asked) == 2, what="more than the life of a lease")
     slow.gate.set()
     assert await leader == await follower
     assert len(slow.calls) == 1
 
 
-async def test_refs_and_small_results_are_shared_too(store: BaseStore) -> None:
+async def test_refs_and_small_results_are_shared_too(store: BaseStore, asked: set[str]) -> None:
     ctx = Ctx(store)
     slow = Slow(ctx, notify=False)
     tasks = [asyncio.create_task(slow.load("a")) for _ in range(3)]
-    await until(slow.started)
+    await until(lambda: len(asked) == 3, what="all have asked")
     slow.gate.set()
     refs = [await task for task in tasks]
     assert all(isinstance(ref, WorkspaceRef) and ref.to_dict() == refs[0].to_dict() for ref in refs)
@@ -203,7 +209,7 @@ async def test_refs_and_small_results_are_shared_too(store: BaseStore) -> None:
     inline = Ctx(store, inline_below_chars=1_000)
     small = Slow(inline)
     tasks = [asyncio.create_task(small.load("a")) for _ in range(3)]
-    await until(small.started)
+    await until(lambda: len(asked) == 6, what="all have asked")
     small.gate.set()
     assert [await task for task in tasks] == [[{"query": "a", "call": 1}] * 3] * 3
 
@@ -240,3 +246,21 @@ async def test_nothing_is_left_of_a_flight(store: BaseStore) -> None:
     standing = await store.flights.join(Address("shared", "w"), "mine", "digest")
     assert standing.role == "leading"
     await store.flights.land(Address("shared", "w"), "mine", "digest")
+
+
+async def test_who_asks_late_learns_how_the_successor_of_a_lost_leader_ended(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    at, flights = Address("shared", "w"), store.flights
+    monkeypatch.setattr(layout, "FLIGHT_MS", 50)
+    assert (await flights.join(at, "lost", "digest")).role == "leading"
+
+    async def taken_over() -> bool:
+        return (await flights.join(at, "second", "digest", followed="lost")).role == "leading"
+
+    await until(taken_over, what="the lease ends")
+    await flights.land(at, "second", "digest", b"outcome")
+    assert await flights.join(at, "third", "digest", followed="lost") == Standing("busy", "second", is_same=True)
+    assert (await flights.join(at, "third", "digest", followed="second")).outcome == b"outcome"
+    assert (await flights.join(at, "later", "digest")).role == "leading"
+    await flights.land(at, "later", "digest")

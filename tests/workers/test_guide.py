@@ -72,6 +72,8 @@ def test_a_script() -> None:
     exec(block("asyncio.run(main())"), names)
     counts = [len(names[name]) for name in ("first", "second", "third")]  # type: ignore[arg-type]
     assert counts == [1, 2, 2]
+    names["ctx"].blocking.clear()  # type: ignore[attr-defined]
+    names["ctx"].blocking.aclose()  # type: ignore[attr-defined]
 
 
 async def test_a_store_of_ones_own_stays_open_until_it_is_closed() -> None:

@@ -14,7 +14,10 @@ from typing import Literal, NamedTuple, Protocol
 from toolstash.contracts import Address
 from toolstash.wire import keys as layout
 
-RENEWAL_SECONDS = layout.FLIGHT_MS / 3000
+
+def renewal_seconds() -> float:
+    """How often a leader renews its lease: every third of its life."""
+    return layout.FLIGHT_MS / 3000
 
 
 class Standing(NamedTuple):
@@ -55,7 +58,8 @@ class LocalFlights:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._leases: dict[Address, _Lease] = {}
-        self._landed: dict[str, tuple[bytes, float]] = {}
+        self._landed: dict[str, tuple[bytes | Standing, float]] = {}
+        """How flights ended, or who took over, and until when that is kept."""
 
     async def join(self, at: Address, token: str, digest: str, followed: str = "") -> Standing:
         now = time.monotonic()
@@ -65,10 +69,13 @@ class LocalFlights:
                 del self._leases[at]
                 held = None
             if followed in self._landed and (held is None or held.token != followed):
-                return Standing("landed", outcome=self._landed[followed][0])
+                outcome = self._landed[followed][0]
+                return outcome if isinstance(outcome, Standing) else Standing("landed", outcome=outcome)
             if held is not None:
                 return Standing("busy", leader=held.token, is_same=held.digest == digest)
             self._leases[at] = _Lease(token, digest, now + layout.FLIGHT_MS / 1000)
+            if followed:
+                self._landed[followed] = (Standing("busy", token, is_same=True), now + layout.LANDED_MS / 1000)
             return Standing("leading")
 
     async def keep(self, at: Address, token: str, digest: str) -> None:

@@ -25,7 +25,7 @@ import toolstash.errors
 from toolstash.contracts import Address, WorkspaceRef
 from toolstash.errors import ProducerFailedError, StoreUnavailableError, ToolstashError, UnstorableValueError
 from toolstash.store.codec import pack, unpack
-from toolstash.store.flights import RENEWAL_SECONDS, Flights, Standing
+from toolstash.store.flights import Flights, Standing, renewal_seconds
 
 logger = logging.getLogger("toolstash")
 
@@ -115,7 +115,7 @@ def _holding(at: Address) -> Generator[None]:
 async def _renewed(flights: Flights, at: Address, token: str, digest: str) -> AsyncGenerator[None]:
     async def renew() -> None:
         while True:
-            await asyncio.sleep(RENEWAL_SECONDS)
+            await asyncio.sleep(renewal_seconds())
             try:
                 await flights.keep(at, token, digest)
             except StoreUnavailableError:

@@ -17,6 +17,7 @@ from dataclasses import replace as with_changes
 from typing import Any, TypeVar, cast
 
 import anyio
+import anyio.lowlevel
 import anyio.to_thread
 from redis import exceptions as redis_errors
 from redis.asyncio.retry import Retry
@@ -317,6 +318,7 @@ async def _not_outliving_a_cancel(work: Awaitable[T]) -> T:
     cancels_before = task.cancelling()
     result = await work
     if task.cancelling() > cancels_before:
+        await anyio.lowlevel.checkpoint_if_cancelled()  # a scope knows its own cancellation only if anyio raises it
         raise asyncio.CancelledError
     return result
 

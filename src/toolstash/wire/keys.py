@@ -9,7 +9,7 @@
     <prefix>:{<space>}:<workspace>:op:<id>   string   the result of one write, OPS_MS: longer than its caller tries
     <prefix>:{<space>}:<workspace>:retired:<g> string how often rows of a replaced generation were edited, RETIRED_MS
     <prefix>:{<space>}:<workspace>:lease     string   token and call of the worker that makes it just now, FLIGHT_MS
-    <prefix>:{<space>}:<workspace>:landed:<token> string how that ended, for those who waited, LANDED_MS
+    <prefix>:{<space>}:<workspace>:landed:<token> string how that ended or who took over, LANDED_MS
     <prefix>:{<space>}:<workspace>:indexes   hash     its search indexes: view → build, version and rows
     <prefix>:{<space>}:<workspace>:shape:<build> string what an index holds of which fields
     <prefix>:{<space>}:<workspace>:building:<view> string build and version of an index that is being made, LEASE_MS

@@ -311,7 +311,7 @@ def release(at: WorkspaceKeys, version: str, view: str, build: str) -> ScriptCal
 def join_flight(at: WorkspaceKeys, token: str, digest: str, followed: str) -> ScriptCall:
     """Takes the lease of a workspace's producer if it is free. Reply: see join_flight.lua."""
     keys = (at.lease, at.landed(followed) if followed else at.lease)
-    return ScriptCall(JOIN_FLIGHT, keys, (token, digest, layout.FLIGHT_MS, followed))
+    return ScriptCall(JOIN_FLIGHT, keys, (token, digest, layout.FLIGHT_MS, layout.LANDED_MS, followed))
 
 
 def keep_flight(at: WorkspaceKeys, token: str, digest: str) -> ScriptCall:

@@ -1,8 +1,10 @@
 -- Takes the lease of a workspace's producer, or tells who has it, or how the flight ended that the caller followed.
 -- KEYS: lease, the landed outcome of the flight that is followed (or the lease again). ARGV: own token, digest of the
--- call, life in ms, the token that is followed or ''.
+-- call, life of the lease and of an outcome in ms, the token that is followed or ''.
+-- Whoever takes over from a leader that is lost leaves a note, ">" and its own token, in the place of the outcome, so that
+-- the others follow it, also when they ask only after it has landed.
 -- Returns {'leading'} | {'busy', token of the leader, '1' if its call is the same one else '0'} | {'landed', outcome}.
-local own, digest, life, followed = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
+local own, digest, life, followed = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local held = redis.call('GET', KEYS[1])
 local leader, leaders_digest
 if held then
@@ -10,12 +12,18 @@ if held then
 end
 if followed ~= '' and leader ~= followed then
   local outcome = redis.call('GET', KEYS[2])
+  if outcome and string.sub(outcome, 1, 1) == '>' then
+    return { 'busy', string.sub(outcome, 2), '1' }
+  end
   if outcome then
     return { 'landed', outcome }
   end
 end
 if not held then
   redis.call('SET', KEYS[1], own .. ' ' .. digest, 'PX', life)
+  if followed ~= '' then
+    redis.call('SET', KEYS[2], '>' .. own, 'PX', ARGV[4])
+  end
   return { 'leading' }
 end
 if leader == own then
