@@ -184,8 +184,8 @@ async def test_a_leader_renews_its_lease(store: BaseStore, asked: set[str], monk
     kept: list[str] = []
     keep = store.flights.keep
 
-    async def counted(at: Address, token: str, digest: str) -> None:
-        await keep(at, token, digest)
+    async def counted(at: Address, token: str) -> None:
+        await keep(at, token)
         kept.append(token)
 
     monkeypatch.setattr(store.flights, "keep", counted)
@@ -245,7 +245,7 @@ async def test_nothing_is_left_of_a_flight(store: BaseStore) -> None:
     await slow.load("a")
     standing = await store.flights.join(Address("shared", "w"), "mine", "digest")
     assert standing.role == "leading"
-    await store.flights.land(Address("shared", "w"), "mine", "digest")
+    await store.flights.land(Address("shared", "w"), "mine")
 
 
 async def test_who_asks_late_learns_how_the_successor_of_a_lost_leader_ended(
@@ -259,8 +259,8 @@ async def test_who_asks_late_learns_how_the_successor_of_a_lost_leader_ended(
         return (await flights.join(at, "second", "digest", followed="lost")).role == "leading"
 
     await until(taken_over, what="the lease ends")
-    await flights.land(at, "second", "digest", b"outcome")
+    await flights.land(at, "second", b"outcome")
     assert await flights.join(at, "third", "digest", followed="lost") == Standing("busy", "second", is_same=True)
     assert (await flights.join(at, "third", "digest", followed="second")).outcome == b"outcome"
     assert (await flights.join(at, "later", "digest")).role == "leading"
-    await flights.land(at, "later", "digest")
+    await flights.land(at, "later")

@@ -433,3 +433,14 @@ print("fine")
 def test_a_command_may_not_outlast_the_memory_of_its_repeats() -> None:
     with pytest.raises(ValueError, match="at most 30"):
         RedisStore("redis://127.0.0.1:1", command_timeout_seconds=31)
+
+
+async def test_a_repeat_of_taking_a_lease_still_leads(proxy: Proxy, prefix: str) -> None:
+    async with RedisStore(proxy.url, prefix=prefix) as store:
+        at = Address("shared", "w")
+        proxy.lose_replies = 1
+        assert (await store.flights.join(at, "mine", "digest", followed="lost")).role == "leading"
+        assert proxy.lost == 1
+        assert (await store.flights.join(at, "other", "digest", followed="lost")).leader == "mine"
+        await store.flights.land(at, "mine", b"outcome")
+        assert (await store.flights.join(at, "other", "digest", followed="mine")).outcome == b"outcome"

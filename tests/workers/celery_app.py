@@ -16,7 +16,7 @@ from tests.workers.tool_set import make_ctx
 
 ctx = make_ctx()
 app = Celery("tests", broker=os.environ["BROKER_URL"], backend=os.environ["BROKER_URL"])
-app.conf.update(broker_connection_retry_on_startup=True, worker_hijack_root_logger=False, result_expires=300)
+app.conf.update(broker_connection_retry_on_startup=True, worker_redirect_stdouts=False, result_expires=300)
 
 if "USED_BEFORE_THE_FORK" in os.environ:
     ctx.dispatch_tool_call("load_papers", {"owner": "parent"}, session_id="parent")

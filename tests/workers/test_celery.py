@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import psutil
 import pytest
@@ -18,7 +19,7 @@ from celery import Celery
 from celery.exceptions import SoftTimeLimitExceeded
 from celery.result import AsyncResult
 
-from tests.servers import start_server
+from tests.servers import shared_server, start_server
 from tests.wait import until_sync
 from tests.workers.processes import Program
 from tests.workers.tool_set import expect_right, question
@@ -27,7 +28,7 @@ from toolstash.wire import keys as layout
 
 @pytest.fixture(scope="module")
 def url() -> Iterator[str]:
-    """A server that only these workers use: broker, results and workspaces."""
+    """A server of Celery's own, so that its sockets can be told from those to the workspaces."""
     server = start_server("valkey")
     yield server.url
     server.stop()
@@ -39,14 +40,25 @@ class Pool:
     def __init__(self, url: str, *options: str, **more: str) -> None:
         self.queue = f"t{secrets.token_hex(5)}"  # and what its keys in the store begin with
         self.app = Celery(broker=url, backend=url)
-        environment = {"TOOLSTASH_URL": f"{url}/1", "TOOLSTASH_PREFIX": self.queue, "BROKER_URL": url, **more}
+        environment = {
+            "TOOLSTASH_URL": shared_server("valkey").url,
+            "TOOLSTASH_PREFIX": self.queue,
+            "BROKER_URL": url,
+            **more,
+        }
         command = ("-m", "celery", "--app", "tests.workers.celery_app", "worker", "--loglevel", "WARNING")
         chosen = ("--queues", self.queue, "--hostname", self.queue, "--without-gossip", "--without-mingle", *options)
         self.program = Program(*command, *chosen, environment=environment)
+        self._celerys_sockets = f"raddr=('127.0.0.1', {urlsplit(url).port})"
 
     def send(self, tool: str, arguments: dict[str, Any], owner: str, **options: Any) -> AsyncResult[Any]:
         task = "tests.workers.celery_app.run_tool"
         return self.app.send_task(task, (tool, arguments, owner), queue=self.queue, retry=False, **options)
+
+    def expect_quiet_end(self) -> None:
+        """A warm shutdown, after which nothing of toolstash was left open and nothing had failed."""
+        assert self.program.end() == 0
+        self.program.expect_quiet(); print(self._celerys_sockets)
 
     def run(self, tool: str, arguments: dict[str, Any], owner: str) -> Any:
         return self.send(tool, arguments, owner).get(timeout=40)[0]
@@ -100,8 +112,7 @@ def test_prefork_processes_share_a_ctx_of_the_module(url: str, before_the_fork: 
         processes, _ = run_until_two(pool)
         assert len(processes) == 2
         assert pool.program.process.pid not in processes
-        assert pool.program.end() == 0
-        pool.program.expect_quiet()
+        pool.expect_quiet_end()
 
 
 def test_threads_of_one_process_share_it(url: str) -> None:
@@ -109,8 +120,7 @@ def test_threads_of_one_process_share_it(url: str) -> None:
         processes, threads = run_until_two(pool)
         assert processes == {pool.program.process.pid}
         assert len(threads) > 1
-        assert pool.program.end() == 0
-        pool.program.expect_quiet()
+        pool.expect_quiet_end()
 
 
 def test_children_that_are_replaced_after_some_tasks(url: str) -> None:
@@ -119,15 +129,14 @@ def test_children_that_are_replaced_after_some_tasks(url: str) -> None:
     ) as pool:
         processes, _ = run_the_tools(pool, rounds=8)
         assert len(processes) > 2
-        assert pool.program.end() == 0
-        pool.program.expect_quiet()
+        pool.expect_quiet_end()
 
 
 def test_tasks_that_are_ended_while_they_store_leave_nothing_half_written(url: str, tmp_path: Path) -> None:
     mark = tmp_path / "storing"
     with (
         running(url, "--pool", "prefork", "--concurrency", "1", STORING_MARK=str(mark)) as pool,
-        redis.Redis.from_url(f"{url}/1") as server,
+        redis.Redis.from_url(shared_server("valkey").url) as server,
     ):
         for end, options in ((revoke, {}), (kill_the_process, {}), (wait_for_its_time_limit, {"soft_time_limit": 2})):
             mark.unlink(missing_ok=True)

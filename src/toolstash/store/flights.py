@@ -36,11 +36,11 @@ class Flights(Protocol):
         """Takes the lease if it is free. `followed` is the leader whose outcome the caller waits for."""
         ...
 
-    async def keep(self, at: Address, token: str, digest: str) -> None:
+    async def keep(self, at: Address, token: str) -> None:
         """Renews a lease."""
         ...
 
-    async def land(self, at: Address, token: str, digest: str, outcome: bytes = b"") -> None:
+    async def land(self, at: Address, token: str, outcome: bytes = b"") -> None:
         """Gives a lease back, and tells those who follow how it ended; without an outcome another one takes over."""
         ...
 
@@ -50,6 +50,7 @@ class _Lease:
     token: str
     digest: str
     ends_at: float
+    is_followed: bool = False
 
 
 class LocalFlights:
@@ -72,24 +73,27 @@ class LocalFlights:
                 outcome = self._landed[followed][0]
                 return outcome if isinstance(outcome, Standing) else Standing("landed", outcome=outcome)
             if held is not None:
-                return Standing("busy", leader=held.token, is_same=held.digest == digest)
-            self._leases[at] = _Lease(token, digest, now + layout.FLIGHT_MS / 1000)
+                is_same = held.digest == digest
+                held.is_followed = held.is_followed or is_same
+                return Standing("busy", held.token, is_same)
+            self._leases[at] = _Lease(token, digest, now + layout.FLIGHT_MS / 1000, bool(followed))
             if followed:
                 self._landed[followed] = (Standing("busy", token, is_same=True), now + layout.LANDED_MS / 1000)
             return Standing("leading")
 
-    async def keep(self, at: Address, token: str, digest: str) -> None:
+    async def keep(self, at: Address, token: str) -> None:
         with self._lock:
             held = self._leases.get(at)
             if held is not None and held.token == token:
                 held.ends_at = time.monotonic() + layout.FLIGHT_MS / 1000
 
-    async def land(self, at: Address, token: str, digest: str, outcome: bytes = b"") -> None:
+    async def land(self, at: Address, token: str, outcome: bytes = b"") -> None:
         now = time.monotonic()
         with self._lock:
             held = self._leases.get(at)
-            if held is not None and held.token == token:
+            is_own = held is not None and held.token == token
+            if is_own:
                 del self._leases[at]
             self._landed = {name: one for name, one in self._landed.items() if one[1] > now}
-            if outcome:
+            if outcome and not (is_own and held is not None and not held.is_followed):
                 self._landed[token] = (outcome, now + layout.LANDED_MS / 1000)

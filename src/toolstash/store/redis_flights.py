@@ -23,8 +23,8 @@ class RedisFlights:
             return Standing("busy", leader=reply[1].decode(), is_same=reply[2] == b"1")
         return Standing("landed", outcome=reply[1]) if reply[0] == b"landed" else Standing("leading")
 
-    async def keep(self, at: Address, token: str, digest: str) -> None:
-        await self._connections.run(scripts.keep_flight(self._keys.workspace(at), token, digest))
+    async def keep(self, at: Address, token: str) -> None:
+        await self._connections.run(scripts.keep_flight(self._keys.workspace(at), token))
 
-    async def land(self, at: Address, token: str, digest: str, outcome: bytes = b"") -> None:
-        await self._connections.run(scripts.land_flight(self._keys.workspace(at), token, digest, outcome))
+    async def land(self, at: Address, token: str, outcome: bytes = b"") -> None:
+        await self._connections.run(scripts.land_flight(self._keys.workspace(at), token, outcome))

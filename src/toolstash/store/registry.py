@@ -39,8 +39,10 @@ class Registry:
             return
         sessions = self._keys.sessions
         await self._connections.run(scripts.let_session_go(sessions, space, int(time.time() * 1000)))
-        if await self._connections.command("EXISTS", self._keys.created(space)):
-            await self._connections.run(scripts.register_session(sessions, space, None))
+        last = await self._connections.command("ZREVRANGE", self._keys.expiring(space), 0, 0, "WITHSCORES")
+        if last:
+            expires_ms = None if last[1] == b"inf" else int(float(last[1])) + SESSION_SPARE_SECONDS * 1000
+            await self._connections.run(scripts.register_session(sessions, space, expires_ms))
 
     async def all_spaces(self) -> builtins.list[str]:
         """The shared space and those of all sessions."""

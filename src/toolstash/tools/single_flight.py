@@ -54,7 +54,7 @@ async def fly(flights: Flights, at: Address, name: str, digest: str, run: Callab
     standing = await _joined(flights, at, token, digest)
     if standing.role == "landed":
         return _result_of(standing.outcome, name)
-    return await _lead(flights, at, token, digest, run)
+    return await _lead(flights, at, token, run)
 
 
 def digest_of(functions: Sequence[Callable[..., Any] | None], arguments: Mapping[str, Any]) -> str:
@@ -84,10 +84,10 @@ async def _joined(flights: Flights, at: Address, token: str, digest: str) -> Sta
         pause = min(pause * 1.5, MOST_POLL_SECONDS)
 
 
-async def _lead(flights: Flights, at: Address, token: str, digest: str, run: Callable[[], Awaitable[Any]]) -> Any:
+async def _lead(flights: Flights, at: Address, token: str, run: Callable[[], Awaitable[Any]]) -> Any:
     outcome = b""
     try:
-        async with _renewed(flights, at, token, digest):
+        async with _renewed(flights, at, token):
             with _holding(at):
                 result = await run()
         outcome = _outcome({"result": result})
@@ -99,7 +99,7 @@ async def _lead(flights: Flights, at: Address, token: str, digest: str, run: Cal
         outcome = _outcome({"failed": type(error).__name__})
         raise
     finally:
-        await _land(flights, at, token, digest, outcome)
+        await _land(flights, at, token, outcome)
 
 
 @contextmanager
@@ -112,12 +112,12 @@ def _holding(at: Address) -> Generator[None]:
 
 
 @asynccontextmanager
-async def _renewed(flights: Flights, at: Address, token: str, digest: str) -> AsyncGenerator[None]:
+async def _renewed(flights: Flights, at: Address, token: str) -> AsyncGenerator[None]:
     async def renew() -> None:
         while True:
             await asyncio.sleep(renewal_seconds())
             try:
-                await flights.keep(at, token, digest)
+                await flights.keep(at, token)
             except StoreUnavailableError:
                 logger.info("the lease of %s was not renewed", at.workspace_id, exc_info=True)
 
@@ -129,11 +129,11 @@ async def _renewed(flights: Flights, at: Address, token: str, digest: str) -> As
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _land(flights: Flights, at: Address, token: str, digest: str, outcome: bytes) -> None:
+async def _land(flights: Flights, at: Address, token: str, outcome: bytes) -> None:
     """Gives the lease back, also when cancelled. If the store does not answer, the lease ends by itself."""
     with anyio.move_on_after(LANDING_SECONDS, shield=True):
         try:
-            await flights.land(at, token, digest, outcome)
+            await flights.land(at, token, outcome)
         except StoreUnavailableError:
             logger.info("the lease of %s was not given back", at.workspace_id, exc_info=True)
 

@@ -314,14 +314,14 @@ def join_flight(at: WorkspaceKeys, token: str, digest: str, followed: str) -> Sc
     return ScriptCall(JOIN_FLIGHT, keys, (token, digest, layout.FLIGHT_MS, layout.LANDED_MS, followed))
 
 
-def keep_flight(at: WorkspaceKeys, token: str, digest: str) -> ScriptCall:
+def keep_flight(at: WorkspaceKeys, token: str) -> ScriptCall:
     """Renews a lease. Reply: 1; 0 when it is no longer one's own."""
-    return ScriptCall(KEEP_FLIGHT, (at.lease,), (token, digest, layout.FLIGHT_MS))
+    return ScriptCall(KEEP_FLIGHT, (at.lease,), (token, layout.FLIGHT_MS))
 
 
-def land_flight(at: WorkspaceKeys, token: str, digest: str, outcome: bytes) -> ScriptCall:
+def land_flight(at: WorkspaceKeys, token: str, outcome: bytes) -> ScriptCall:
     """Gives a lease back and leaves the outcome (b"" for none) to those who follow."""
-    return ScriptCall(LAND_FLIGHT, (at.lease, at.landed(token)), (token, digest, layout.LANDED_MS, outcome))
+    return ScriptCall(LAND_FLIGHT, (at.lease, at.landed(token)), (token, layout.LANDED_MS, outcome))
 
 
 def weigh(created: str, base: str) -> ScriptCall:

@@ -6,9 +6,12 @@
 -- Returns {'leading'} | {'busy', token of the leader, '1' if its call is the same one else '0'} | {'landed', outcome}.
 local own, digest, life, followed = ARGV[1], ARGV[2], ARGV[3], ARGV[5]
 local held = redis.call('GET', KEYS[1])
-local leader, leaders_digest
+local leader, leaders_digest, is_followed
 if held then
-  leader, leaders_digest = string.match(held, '^(%S+) (%S+)$$')
+  leader, leaders_digest, is_followed = string.match(held, '^(%S+) (%S+) ?(%S*)$$')
+end
+if leader == own then -- whose reply was lost
+  return { 'leading' }
 end
 if followed ~= '' and leader ~= followed then
   local outcome = redis.call('GET', KEYS[2])
@@ -20,13 +23,16 @@ if followed ~= '' and leader ~= followed then
   end
 end
 if not held then
-  redis.call('SET', KEYS[1], own .. ' ' .. digest, 'PX', life)
+  redis.call('SET', KEYS[1], own .. ' ' .. digest .. (followed ~= '' and ' +' or ''), 'PX', life)
   if followed ~= '' then
     redis.call('SET', KEYS[2], '>' .. own, 'PX', ARGV[4])
   end
   return { 'leading' }
 end
-if leader == own then
-  return { 'leading' }
+if leaders_digest ~= digest then
+  return { 'busy', leader, '0' }
 end
-return { 'busy', leader, leaders_digest == digest and '1' or '0' }
+if is_followed == '' then -- which the leader is told when it lands
+  redis.call('SET', KEYS[1], held .. ' +', 'KEEPTTL')
+end
+return { 'busy', leader, '1' }
