@@ -25,6 +25,7 @@ from tests.proxy import Proxy, proxied
 from tests.servers import NAMES, RealServer, shared_server, start_server
 from tests.wait import until
 from toolstash import Ctx, RedisStore, StoreUnavailableError, WorkspaceMeta
+from toolstash.contracts import Address
 from toolstash.store.base import BaseStore
 from toolstash.store.payload import Payload
 from toolstash.toolsets import paginator
