@@ -48,7 +48,7 @@ class Pool:
         }
         command = ("-m", "celery", "--app", "tests.workers.celery_app", "worker", "--loglevel", "WARNING")
         chosen = ("--queues", self.queue, "--hostname", self.queue, "--without-gossip", "--without-mingle", *options)
-        self.program = Program(*command, *chosen, environment=environment)
+        self.program = Program(*command, *chosen, environment={**store, "BROKER_URL": url, **more})
         self._celerys_sockets = f"raddr=('127.0.0.1', {urlsplit(url).port})"
 
     def send(self, tool: str, arguments: dict[str, Any], owner: str, **options: Any) -> AsyncResult[Any]:
@@ -58,7 +58,7 @@ class Pool:
     def expect_quiet_end(self) -> None:
         """A warm shutdown, after which nothing of toolstash was left open and nothing had failed."""
         assert self.program.end() == 0
-        self.program.expect_quiet(); print(self._celerys_sockets)
+        self.program.expect_quiet(but=self._celerys_sockets)
 
     def run(self, tool: str, arguments: dict[str, Any], owner: str) -> Any:
         return self.send(tool, arguments, owner).get(timeout=40)[0]
