@@ -76,7 +76,6 @@ async def test_a_result_that_does_not_fit_is_refused_and_reads_go_on(full: RealS
             assert await lasting(client, prefix) == []
 
 
-@pytest.mark.xfail(strict=True, reason="RedisStore.replace leaves what it wrote until UNFINISHED_MS is over")
 async def test_what_a_refused_store_wrote_goes_at_once(full: RealServer, prefix: str) -> None:
     """So that others have the memory again, and not only in two minutes."""
     async with RedisStore(full.url, prefix=prefix) as store, redis.asyncio.Redis.from_url(full.url) as client:
@@ -111,7 +110,6 @@ async def test_rows_are_added_until_the_server_is_full(full: RealServer, prefix:
             assert await lasting(client, prefix) == []
 
 
-@pytest.mark.xfail(strict=True, reason="RedisStore._let_go tells of a full server, after the workspace was dropped")
 async def test_the_last_workspace_of_a_session_is_dropped_from_a_full_server(full: RealServer, prefix: str) -> None:
     async with RedisStore(full.url, prefix=prefix) as store, redis.asyncio.Redis.from_url(full.url) as client:
         ctx = Ctx(store)

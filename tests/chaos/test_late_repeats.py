@@ -144,7 +144,7 @@ async def test_a_call_that_waited_long_still_has_its_time(prefix: str) -> None:
     ):
         await put(store, [1])
         await store.get_items("w")
-        await store._reader.settle()
+        await store._background.settle()
         pool, token = await store._connections._pool(), object()
         await pool.take(token, store._connections._settings)
         waiting, began = asyncio.ensure_future(store.get_page("w", 0, 1)), time.monotonic()

@@ -283,7 +283,7 @@ async def test_a_look_is_one_round_trip(fronted: Fronted, prefix: str) -> None:
         ref = await ctx.store_workspace(list(range(5_000)), workspace_type="rows")
         page = {"workspace_id": ref.workspace_id, "page": 400}
         await ctx.adispatch_tool_call("rows_paginate", page)
-        await until(lambda: not ctx.store._reader._touching, what="the access is noted")  # type: ignore[attr-defined]
+        await until(lambda: not ctx.store._background._tasks, what="the access is noted")  # type: ignore[attr-defined]
         before = fronted.trips
         assert "error" not in await ctx.adispatch_tool_call("rows_paginate", page)
         assert fronted.trips - before == 1

@@ -316,7 +316,7 @@ async def test_one_round_trip_for_each_look(proxy: Proxy, prefix: str) -> None:
                 for _ in range(2):  # the first round also loads the scripts and notes the access
                     for tool, arguments in calls:
                         workspace = ids[tool.partition("_")[0]]
-                        await until(lambda: not ctx.store._reader._touching, what="the access is noted")  # type: ignore[attr-defined]
+                        await until(lambda: not ctx.store._background._tasks, what="the access is noted")  # type: ignore[attr-defined]
                         before = proxy.trips
                         answer = await ctx.adispatch_tool_call(tool, {"workspace_id": workspace, **arguments})
                         trips = proxy.trips - before

@@ -40,12 +40,7 @@ class Pool:
     def __init__(self, url: str, *options: str, **more: str) -> None:
         self.queue = f"t{secrets.token_hex(5)}"  # and what its keys in the store begin with
         self.app = Celery(broker=url, backend=url)
-        environment = {
-            "TOOLSTASH_URL": shared_server("valkey").url,
-            "TOOLSTASH_PREFIX": self.queue,
-            "BROKER_URL": url,
-            **more,
-        }
+        store = {"TOOLSTASH_URL": shared_server("valkey").url, "TOOLSTASH_PREFIX": self.queue}
         command = ("-m", "celery", "--app", "tests.workers.celery_app", "worker", "--loglevel", "WARNING")
         chosen = ("--queues", self.queue, "--hostname", self.queue, "--without-gossip", "--without-mingle", *options)
         self.program = Program(*command, *chosen, environment={**store, "BROKER_URL": url, **more})

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import math
 import time
 from collections.abc import AsyncGenerator, Callable, Sequence
@@ -11,6 +10,7 @@ from typing import Any, NamedTuple
 from toolstash.contracts import Address
 from toolstash.errors import StoreUnavailableError, VersionConflictError, WorkspaceNotFoundError
 from toolstash.store import records, refusals
+from toolstash.store.background import Background
 from toolstash.store.codec import decode, decode_all, unpack
 from toolstash.store.cpu import on_cpu
 from toolstash.store.primitives import Reading
@@ -40,12 +40,18 @@ class Stretch(NamedTuple):
 class RedisReader:
     """Reads for one store. `missing` words the error for a workspace that is not there."""
 
-    def __init__(self, connections: Connections, keys: Keys, missing: Callable[[str], WorkspaceNotFoundError]) -> None:
+    def __init__(
+        self,
+        connections: Connections,
+        keys: Keys,
+        missing: Callable[[str], WorkspaceNotFoundError],
+        background: Background,
+    ) -> None:
         self._connections = connections
         self._keys = keys
         self._missing = missing
         self._touched: dict[Address, float] = {}
-        self._touching: set[asyncio.Task[None]] = set()
+        self._background = background
 
     async def read(self, at: Address, start: int, stop: int | None) -> Reading:
         """`BaseStore.read`."""
@@ -112,11 +118,6 @@ class RedisReader:
         call = scripts.read(self._keys.workspace(at), start, stop, most_parts=FIRST_PARTS)
         reply = await self._connections.run(call)
         return Stretch(self._record(at, reply), reply[2], reply[3])
-
-    async def settle(self) -> None:
-        """Waits for the notes of accesses that are still under way in this event loop."""
-        loop = asyncio.get_running_loop()
-        await asyncio.gather(*(task for task in self._touching if task.get_loop() is loop), return_exceptions=True)
 
     async def rows(self, at: Address) -> AsyncGenerator[Any]:
         """The rows of a list as they are now, one by one. Rows appended meanwhile are not among them.
@@ -198,15 +199,7 @@ class RedisReader:
         if len(self._touched) > 10_000:
             self._touched.clear()
         self._touched[at] = now
-        task = asyncio.get_running_loop().create_task(self._touch(at))
-        self._touching.add(task)
-        task.add_done_callback(self._touching.discard)
-
-    async def _touch(self, at: Address) -> None:
-        try:
-            await self._connections.run(scripts.touch(self._keys.workspace(at)))
-        except StoreUnavailableError:
-            self._touched.pop(at, None)
+        self._background.later(self._connections.run(scripts.touch(self._keys.workspace(at))))
 
 
 async def _decoded(stretch: Stretch, start: int, stop: int | None) -> Any:

@@ -2,23 +2,21 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import aclosing, asynccontextmanager, suppress
 from typing import Any
 
-import anyio
-
-from toolstash.contracts import Address, Event, Limits, Stats, WorkspaceMeta
+from toolstash.contracts import Address, Event, Stats, WorkspaceMeta
 from toolstash.errors import StoreUnavailableError, VersionConflictError
 from toolstash.query.index import TextView
 from toolstash.query.questions import Question
 from toolstash.settings import Settings
 from toolstash.store import records, refusals
+from toolstash.store.background import Background
 from toolstash.store.base import BaseStore, Check
 from toolstash.store.changes import Batch, Change, Edits, edits_of, edits_of_one, merged
 from toolstash.store.codec import Tally, encode, encode_many
@@ -30,16 +28,16 @@ from toolstash.store.primitives import Reading, Replaced, ReplaceRule
 from toolstash.store.records import Record
 from toolstash.store.redis_flights import RedisFlights
 from toolstash.store.redis_reader import RedisReader
+from toolstash.store.redis_writer import GenerationWriter
 from toolstash.store.registry import Registry
 from toolstash.store.signal import Signal
 from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.wire import keys as layout
 from toolstash.wire import scripts
 from toolstash.wire.connection import Connections
-from toolstash.wire.keys import Keys, WorkspaceKeys
+from toolstash.wire.keys import Keys
 from toolstash.wire.source import source_of_client, source_of_url
 
-CHUNKS_IN_FLIGHT = 4
 MUTATE_TRIES = 8
 META_END = 1 + len(scripts.META_FIELDS)
 
@@ -85,7 +83,8 @@ class RedisStore(BaseStore):
         self._keys = Keys(name_space)
         self._source = source
         self._connections = Connections(source, settings)
-        self._reader = RedisReader(self._connections, self._keys, self.missing)
+        self._background = Background()
+        self._reader = RedisReader(self._connections, self._keys, self.missing, self._background)
         self._snapshots = Snapshots()
         self._indexes = IndexLife(self._connections, self._keys, self.read_table)
         self._registry = Registry(self._connections, self._keys)
@@ -115,23 +114,21 @@ class RedisStore(BaseStore):
     ) -> Replaced:
         at = Address(layout.space_of_session(meta.session_id), meta.workspace_id)
         keys = self._keys.workspace(at)
-        generation = layout.new_generation()
-        async with self._kept_alive(keys, payload, generation):
-            last_chunks = await self._put_chunks(keys, payload, meta.limits, generation)
-        commit = records.commit_of(meta, payload, generation, replace_if)
-        calls = [
-            *last_chunks,
-            *self._registry.registration(at.space, meta.ttl),
-            scripts.commit(keys, scripts.new_operation(), commit),
-        ]
-        reply = (await self._connections.run_all(calls))[-1]
-        words = reply.split(b"\n")
-        if words[0] != b"ok":
-            raise refusals.of_commit(words, meta)
+        async with GenerationWriter(self._connections, self._background, keys, payload) as writer:
+            last_chunks = await writer.write(meta.limits)
+            commit = records.commit_of(meta, payload, writer.generation, replace_if)
+            calls = [
+                *last_chunks,
+                *self._registry.registration(at.space, meta.ttl),
+                scripts.commit(keys, scripts.new_operation(), commit),
+            ]
+            words = (await self._connections.run_all(calls))[-1].split(b"\n")
+            if words[0] != b"ok":
+                raise refusals.of_commit(words, meta)
         stored_at, is_indexed = words[1].split(b" ")
         self._indexes.replaced([at] if is_indexed == b"1" else [])
         dropped = self._made_room(at, words[2:])
-        return Replaced(records.stored_meta(meta, payload, f"{generation}.0", int(stored_at) / 1e6), dropped)
+        return Replaced(records.stored_meta(meta, payload, f"{writer.generation}.0", int(stored_at) / 1e6), dropped)
 
     def _made_room(self, at: Address, lines: Sequence[bytes]) -> list[str]:
         """The ids of workspaces that went to make room (see writing.lua); their indexes go too."""
@@ -142,56 +139,6 @@ class RedisStore(BaseStore):
         if dropped:
             logger.info("to make room for %s, the oldest workspaces went: %s", at.workspace_id, ", ".join(dropped))
         return dropped
-
-    async def _put_chunks(
-        self, keys: WorkspaceKeys, payload: Payload, limits: Limits, generation: str
-    ) -> list[scripts.ScriptCall]:
-        """Sends all chunks but the last few, which go together with the commit.
-
-        While some are on their way, the next are encoded.
-        """
-        waiting: list[scripts.ScriptCall] = []
-        sending: asyncio.Task[None] | None = None
-        first = 0
-        try:
-            async with aclosing(payload.chunks(limits)) as chunks:
-                async for chunk in chunks:
-                    if len(waiting) >= CHUNKS_IN_FLIGHT or (waiting and payload.is_stream):
-                        if sending is not None:
-                            await sending
-                        sending = asyncio.get_running_loop().create_task(self._put(waiting))
-                        waiting = []
-                    waiting.append(scripts.put(keys, payload.kind, generation, first, chunk.documents))
-                    first += chunk.parts
-            if sending is not None:
-                await sending
-        finally:
-            if sending is not None and not sending.done():
-                sending.cancel()
-                await asyncio.gather(sending, return_exceptions=True)
-        return waiting
-
-    async def _put(self, calls: list[scripts.ScriptCall]) -> None:
-        if -1 in await self._connections.run_all(calls):
-            raise StoreUnavailableError("The data store lost a part of the result while it was being written.")
-
-    @asynccontextmanager
-    async def _kept_alive(self, keys: WorkspaceKeys, payload: Payload, generation: str) -> AsyncGenerator[None]:
-        """Renews the life of what a slow stream has written so far."""
-        if not payload.is_stream:
-            yield
-            return
-        task = asyncio.get_running_loop().create_task(self._keep_alive(keys, payload.kind, generation))
-        try:
-            yield
-        finally:
-            task.cancel()
-            await asyncio.gather(task, return_exceptions=True)
-
-    async def _keep_alive(self, keys: WorkspaceKeys, kind: str, generation: str) -> None:
-        while True:
-            await anyio.sleep(layout.UNFINISHED_MS / 3000)
-            await self._connections.run(scripts.keep(keys, kind, generation))
 
     async def mutate(self, at: Address, change: Change, expected_version: str | None = None) -> WorkspaceMeta:
         tries = 0
@@ -253,7 +200,8 @@ class RedisStore(BaseStore):
         existed, is_indexed, left = (await self._connections.run(call)).split()
         self._indexes.replaced([at] if is_indexed == b"1" else [])
         if left == b"0":
-            await self._registry.let_go(at.space)
+            with suppress(StoreUnavailableError):  # it has been dropped; the entry goes with the next sweep
+                await self._registry.let_go(at.space)
         return existed == b"1"
 
     # Reading
@@ -356,7 +304,7 @@ class RedisStore(BaseStore):
         """
         await self._listeners.settle()
         await self._indexes.settle()
-        await self._reader.settle()
+        await self._background.settle()
         self._snapshots.clear()
         if self.is_private and self._connections.is_open and os.getpid() == self._made_in:
             await self._forget_everything()

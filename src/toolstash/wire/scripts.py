@@ -87,6 +87,7 @@ def _lua(name: str) -> str:
 PUT = Script("put")
 PUT_FIELDS = Script("put_fields")
 KEEP = Script("keep")
+DISCARD = Script("discard")
 READ = Script("read", prelude="reading")
 READ_FIELDS = Script("read_fields", prelude="reading")
 TOUCH = Script("touch", prelude="writing")
@@ -135,6 +136,11 @@ def put(at: WorkspaceKeys, kind: str, generation: str, first: int, values: Seque
 def keep(at: WorkspaceKeys, kind: str, generation: str) -> ScriptCall:
     """Renews the life of an unpublished generation."""
     return ScriptCall(KEEP, part_keys(at, kind, generation), [layout.UNFINISHED_MS])
+
+
+def discard(at: WorkspaceKeys, kind: str, generation: str) -> ScriptCall:
+    """Takes away a generation that will not be published. Reply: 1; 0 if it is published."""
+    return ScriptCall(DISCARD, (at.meta, *part_keys(at, kind, generation)), (generation,))
 
 
 @dataclass(frozen=True, kw_only=True)

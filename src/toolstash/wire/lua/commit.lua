@@ -44,19 +44,16 @@ end
 
 local old = redis.call('HMGET', meta, 'gen', 'kind', 'type', 'producer', 'edits')
 if old[1] and not allowed(old[3], old[4]) then
-  redis.call('UNLINK', unpack(new_keys))
   return 'conflict\n' .. old[3] .. '\n' .. old[4]
+end
+if max_bytes and bytes > max_bytes then
+  return 'quota'
 end
 for _, key in ipairs(new_keys) do
   local length = redis.call(string.find(key, 'fields:' .. generation, 1, true) and 'HLEN' or 'LLEN', key)
   if length ~= parts then
-    redis.call('UNLINK', unpack(new_keys))
     return 'torn'
   end
-end
-if max_bytes and bytes > max_bytes then
-  redis.call('UNLINK', unpack(new_keys))
-  return 'quota'
 end
 
 local dropped = make_room(base, part, created, expiring, bytes, max_workspaces, max_bytes)
