@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager, suppress
+from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from toolstash.contracts import Address, Event, Stats, WorkspaceMeta
@@ -200,8 +200,7 @@ class RedisStore(BaseStore):
         existed, is_indexed, left = (await self._connections.run(call)).split()
         self._indexes.replaced([at] if is_indexed == b"1" else [])
         if left == b"0":
-            with suppress(StoreUnavailableError):  # it has been dropped; the entry goes with the next sweep
-                await self._registry.let_go(at.space)
+            await self._registry.let_go(at.space)
         return existed == b"1"
 
     # Reading

@@ -5,8 +5,10 @@ from __future__ import annotations
 import builtins
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 
 from toolstash.contracts import SHARED_SPACE, Address, Stats
+from toolstash.errors import StoreUnavailableError
 from toolstash.store.codec import pack
 from toolstash.wire import keys as layout
 from toolstash.wire import scripts
@@ -34,9 +36,12 @@ class Registry:
         return [scripts.register_session(self._keys.sessions, space, expires_ms)]
 
     async def let_go(self, space: str) -> None:
-        """Lets an empty session's entry expire in a day, unless a store came in between."""
-        if space == SHARED_SPACE:
-            return
+        """Lets an empty session's entry expire in a day, unless a store came in between; later, if the server is full."""
+        if space != SHARED_SPACE:
+            with suppress(StoreUnavailableError):
+                await self._let_go(space)
+
+    async def _let_go(self, space: str) -> None:
         sessions = self._keys.sessions
         await self._connections.run(scripts.let_session_go(sessions, space, int(time.time() * 1000)))
         last = await self._connections.command("ZREVRANGE", self._keys.expiring(space), 0, 0, "WITHSCORES")
