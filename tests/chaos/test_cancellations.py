@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import random
 from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +19,6 @@ from tests.wait import until
 from toolstash import Ctx, RedisStore
 from toolstash.blocking import run_blocking
 from toolstash.toolsets import paginator, text_search
-from toolstash.wire.connection import _not_outliving_a_cancel
 
 SESSIONS = [f"session {number}" for number in range(16)]
 CONNECTIONS = 5
@@ -203,27 +201,3 @@ def test_cancelled_calls_behind_the_blocking_door(name: str, prefix: str) -> Non
     run_blocking(store._reader.settle)
     assert_nothing_leaked(callers)
     store.blocking.aclose()
-
-
-@pytest.mark.parametrize("ends_by", ["scope", "deadline", "task"])
-async def test_a_cancel_that_is_lost_on_the_way_still_ends_the_call(ends_by: str) -> None:
-    """What redis-py sends with loses a cancel in Python 3.11; whoever cancelled sees what he always sees."""
-
-    async def losing() -> str:
-        with contextlib.suppress(asyncio.CancelledError):
-            await asyncio.Event().wait()
-        return "done"
-
-    if ends_by == "scope":
-        with anyio.move_on_after(0.01) as scope:
-            await _not_outliving_a_cancel(losing())
-        assert scope.cancelled_caught
-    elif ends_by == "deadline":
-        with pytest.raises(TimeoutError), anyio.fail_after(0.01):
-            await _not_outliving_a_cancel(losing())
-    else:
-        task = asyncio.ensure_future(_not_outliving_a_cancel(losing()))
-        await asyncio.wait({task}, timeout=0.01)
-        task.cancel()
-        await asyncio.wait({task})
-        assert task.cancelled()

@@ -35,8 +35,8 @@ BELOW: dict[str, frozenset[str]] = {
 
 GROUND = frozenset({"contracts", "errors", "fieldpath", "settings"})
 PURE = frozenset({"schema", "query", "shape"})
-INPUT_OUTPUT = frozenset({"redis", "anyio", "asyncio", "toolstash.blocking", "toolstash.threads"})
-RUNTIME = frozenset({"anyio", "docstring_parser", "msgspec", "orjson", "redis", "toolstash"})
+INPUT_OUTPUT = frozenset({"redis", "hiredis", "anyio", "asyncio", "toolstash.blocking", "toolstash.threads"})
+RUNTIME = frozenset({"anyio", "docstring_parser", "hiredis", "msgspec", "orjson", "redis", "toolstash"})
 """What a module may import at its top besides the standard library: the dependencies that are always there."""
 
 MOST_LINES = 400

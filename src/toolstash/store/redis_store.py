@@ -11,7 +11,7 @@ from contextlib import aclosing, asynccontextmanager
 from typing import Any
 
 from toolstash.contracts import Address, Event, Stats, WorkspaceMeta
-from toolstash.errors import StoreUnavailableError, VersionConflictError
+from toolstash.errors import VersionConflictError
 from toolstash.query.index import TextView
 from toolstash.query.questions import Question
 from toolstash.settings import Settings

@@ -36,7 +36,7 @@ class Registry:
         return [scripts.register_session(self._keys.sessions, space, expires_ms)]
 
     async def let_go(self, space: str) -> None:
-        """Lets an empty session's entry expire in a day, unless a store came in between; later, if the server is full."""
+        """Lets an empty session expire in a day, unless a store came in between. If the server is full, later."""
         if space != SHARED_SPACE:
             with suppress(StoreUnavailableError):
                 await self._let_go(space)

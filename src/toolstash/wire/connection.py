@@ -17,7 +17,6 @@ from dataclasses import replace as with_changes
 from typing import Any, TypeVar, cast
 
 import anyio
-import anyio.lowlevel
 import anyio.to_thread
 from redis import exceptions as redis_errors
 from redis.asyncio.retry import Retry
@@ -114,7 +113,7 @@ class Connections:
         started = time.monotonic()
         pool = await self._pool()
         try:
-            replies = await _not_outliving_a_cancel(pool.waiting.trip(key, [command]))
+            replies = await pool.waiting.trip(key, [command])
             return _without_errors(replies)[0]
         except Exception as error:
             await pool.waiting.forget_idle()
@@ -159,7 +158,7 @@ class Connections:
         await pool.take(token, self._settings)
         started = time.monotonic()
         try:
-            return await _not_outliving_a_cancel(work(pool.client))
+            return await work(pool.client)
         except Exception as error:
             if not faults.is_passing(error):
                 raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
@@ -172,7 +171,7 @@ class Connections:
         token = object()
         await pool.take(token, self._settings)
         try:
-            return await _not_outliving_a_cancel(work(pool.client))
+            return await work(pool.client)
         finally:
             pool.limiter.release_on_behalf_of(token)
 
@@ -306,21 +305,6 @@ def _client_of(source: Source, arguments: dict[str, Any], settings: Settings) ->
     if source.sentinels:
         return WatchedServer(source, settings)
     return Cluster(source, settings) if source.nodes else Server(source.connection_class, arguments, settings)
-
-
-async def _not_outliving_a_cancel(work: Awaitable[T]) -> T:
-    """Raises a cancellation that arrived while the work was done and was lost on the way.
-
-    `asyncio.wait_for`, which redis-py sends with, drops it up to Python 3.11 when the inner work ends at that moment.
-    """
-    task = asyncio.current_task()
-    assert task is not None
-    cancels_before = task.cancelling()
-    result = await work
-    if task.cancelling() > cancels_before:
-        await anyio.lowlevel.checkpoint_if_cancelled()  # a scope knows its own cancellation only if anyio raises it
-        raise asyncio.CancelledError
-    return result
 
 
 async def _execute(client: Client, *words: Any) -> Any:

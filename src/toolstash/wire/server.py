@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import itertools
 import warnings
 from collections.abc import Sequence
 from typing import Any
 
+import hiredis
 from redis import exceptions as redis_errors
 from redis.asyncio import ConnectionPool
 from redis.asyncio.retry import Retry
@@ -24,7 +26,7 @@ def connection_options(arguments: dict[str, Any], settings: Settings) -> dict[st
         "protocol": 2,
         "decode_responses": False,
         "retry": Retry(NoBackoff(), 0),
-        "socket_timeout": settings.command_timeout_seconds,
+        "socket_timeout": None,  # a trip has one time limit for all that it does
         "socket_connect_timeout": settings.command_timeout_seconds,
         "driver_info": None,
     }
@@ -42,6 +44,7 @@ class Server:
         pool_class: type[ConnectionPool] = ConnectionPool,
     ) -> None:
         self._is_closed = False
+        self._seconds = settings.command_timeout_seconds
         self.connection_pool: Any = pool_class(
             connection_class=connection_class,
             max_connections=settings.max_connections * 2,
@@ -56,10 +59,17 @@ class Server:
         """Sends commands at once and returns the reply of each; a refusal stands in its place as the error.
 
         `key` names the node in a cluster and nothing here.
+
+        Raises:
+            TimeoutError: Connecting, sending and receiving took longer than a command may.
         """
+        async with asyncio.timeout(self._seconds):
+            return await self._trip(commands)
+
+    async def _trip(self, commands: Sequence[Command]) -> list[Any]:
         connection = await self.connection_pool.get_connection()
         try:
-            await connection.send_packed_command(connection.pack_commands(commands))
+            await connection.send_packed_command([_packed(command) for command in commands])
             return [await _reply(connection) for _ in commands]
         except BaseException:
             await connection.disconnect(nowait=True)  # replies not read yet must not be those of the next caller
@@ -105,6 +115,10 @@ def _close_socket(transport: Any) -> None:
     if getattr(transport, "_sock", None) is not None:
         transport._sock.close()
         transport._sock = None
+
+
+def _packed(command: Command) -> bytes:
+    return hiredis.pack_command(command)  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
 
 
 async def _reply(connection: Any) -> Any:
