@@ -165,7 +165,7 @@ async def test_cancelled_dispatches(place: tuple[RealServer, str], proxy: Proxy,
         proxy.delay = 0.0
         await callers.known_reads(1_200)
         assert callers.wrong[:3] == []
-        await store._reader.settle()
+        await store._background.settle()
         assert_nothing_leaked(callers)
         direct = proxy.url.replace(proxy.url.rpartition(":")[2], str(place[0].port) + place[1])
         await until(lambda: _few(direct), what="the server has no more clients than there may be")
