@@ -198,6 +198,6 @@ def test_cancelled_calls_behind_the_blocking_door(name: str, prefix: str) -> Non
     with ThreadPoolExecutor(16) as threads:
         assert len(list(threads.map(work, range(800)))) == 800
     assert callers.wrong[:3] == []
-    run_blocking(store._reader.settle)
+    run_blocking(store._background.settle)
     assert_nothing_leaked(callers)
     store.blocking.aclose()
