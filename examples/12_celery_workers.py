@@ -19,9 +19,8 @@ from typing import Any
 from celery import Celery
 from celery.signals import worker_process_shutdown
 
-from toolstash import Ctx
+from toolstash import Ctx, RedisStore
 from toolstash.toolsets import pipeline, text_search
-from toolstash.wire.embedded import ensure_server
 
 BROKER = os.environ.get("CELERY_BROKER", "memory://")
 POOLS = ["prefork", "threads"]
@@ -108,7 +107,8 @@ def main() -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        socket_path = ensure_server(directory).socket_path  # one server for the workspaces and for Celery
+        store = RedisStore(f"embedded:{directory}")
+        socket_path = store.blocking.socket_path()  # one server for the workspaces and for Celery
         broker = os.environ["CELERY_BROKER"] = f"redis+socket://{socket_path}"
         os.environ["TOOLSTASH_URL"] = f"unix://{socket_path}"  # the workers inherit both addresses
         app.conf.update(broker_url=broker, result_backend=broker)

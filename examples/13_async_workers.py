@@ -22,9 +22,8 @@ from typing import Any
 
 from docket import Docket
 
-from toolstash import Ctx
+from toolstash import Ctx, RedisStore
 from toolstash.toolsets import pipeline, text_search
-from toolstash.wire.embedded import ensure_server
 
 WORKERS = 2
 CHAPTERS = {"ann": "execmodel", "bob": "formatstrings", "eve": "debugger"}
@@ -88,6 +87,7 @@ async def main(url: str) -> None:
 
 if __name__ == "__main__":
     with tempfile.TemporaryDirectory(ignore_cleanup_errors=True) as directory:
-        server_url = f"unix://{ensure_server(directory).socket_path}"  # one server for the workspaces and for docket
+        store = RedisStore(f"embedded:{directory}")
+        server_url = f"unix://{store.blocking.socket_path()}"  # one server for the workspaces and for docket
         os.environ["TOOLSTASH_URL"] = server_url  # the workers inherit it
         asyncio.run(main(server_url))

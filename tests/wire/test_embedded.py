@@ -16,8 +16,10 @@ from typing import Any
 
 import psutil
 import pytest
+import redis.asyncio
 
 from tests.wait import until_sync
+from toolstash import RedisStore
 from toolstash.wire import embedded, keeper
 
 USER = """
@@ -368,3 +370,14 @@ def test_a_server_that_cannot_start_shows_its_log(monkeypatch: pytest.MonkeyPatc
 
     with pytest.raises(embedded.EmbeddedServerError, match="no-such-option"):
         embedded.ensure_server(tmp_path, start_seconds=3)
+
+
+async def test_other_clients_may_use_the_server(tmp_path: Path) -> None:
+    async with RedisStore(f"embedded:{tmp_path}") as store:
+        path = await store.socket_path()
+        async with redis.asyncio.Redis(unix_socket_path=path) as client:
+            assert await client.ping()
+    async with RedisStore("redis://user:secret@127.0.0.1:1") as elsewhere:
+        with pytest.raises(ValueError, match="no embedded server") as refused:
+            await elsewhere.socket_path()
+    assert "secret" not in str(refused.value)

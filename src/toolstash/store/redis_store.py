@@ -291,6 +291,14 @@ class RedisStore(BaseStore):
 
     # Life
 
+    async def socket_path(self) -> str:
+        """Where the embedded server listens, for other clients that should use it as well; it is started for that.
+
+        Raises:
+            ValueError: This store is on a server of your own, whose address you know.
+        """
+        return await self._connections.embedded_socket()
+
     async def ping(self) -> float:
         started = time.perf_counter()
         await self._connections.command("PING")

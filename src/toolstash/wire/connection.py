@@ -203,7 +203,7 @@ class Connections:
 
     async def _revive(self, client: Client) -> None:
         if self.source.embedded_directory is not None and isinstance(client, Server):
-            client.connection_pool.connection_kwargs["path"] = await self._embedded_socket()
+            client.connection_pool.connection_kwargs["path"] = await self.embedded_socket()
 
     async def _pool(self) -> _LoopPool:
         loop = asyncio.get_running_loop()
@@ -212,7 +212,7 @@ class Connections:
             return pool
         arguments = dict(self.source.arguments)
         if self.source.embedded_directory is not None:
-            arguments["path"] = await self._embedded_socket()
+            arguments["path"] = await self.embedded_socket()
         with self._lock:
             self._leave_parents_pools()
             self._drop_ended()
@@ -221,7 +221,14 @@ class Connections:
         await pool.close_with_the_loop()
         return pool
 
-    async def _embedded_socket(self) -> str:
+    async def embedded_socket(self) -> str:
+        """The socket of the embedded server, which is started if need be.
+
+        Raises:
+            ValueError: The source is another server.
+        """
+        if self.source.embedded_directory is None:
+            raise ValueError(f"{self.source.described} is no embedded server, so it has no socket path of ours")
         directory = self.source.embedded_directory or None
         server = await anyio.to_thread.run_sync(embedded.ensure_server, directory)
         return server.socket_path
