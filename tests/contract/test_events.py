@@ -218,3 +218,89 @@ async def test_closing_ends_watching(store: BaseStore) -> None:
     for task in (watching, waiting):
         with pytest.raises(RuntimeError, match="closed while it was watched"):
             await task
+
+
+async def test_outside_any_session_all_of_them_are_waited_for(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    by_type = asyncio.create_task(ctx.wait_for_workspace(workspace_type="papers", timeout=20))
+    await asyncio.sleep(0)
+    with ctx.session("one"):
+        ref = await store_rows(ctx, "w")
+    meta = await by_type
+    assert meta.workspace_id == ref.workspace_id
+    changed = asyncio.create_task(ctx.wait_for_workspace(meta.workspace_id, version=meta.version, timeout=20))
+    await asyncio.sleep(0)
+    await store.append_items(meta.workspace_id, [{"n": 3}])
+    assert (await changed).item_count == 4
+
+
+async def test_in_a_session_a_name_means_its_own_workspace_first(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    with ctx.session("one"):
+        waiting = asyncio.create_task(ctx.wait_for_workspace("w", timeout=20))
+        await asyncio.sleep(0)
+        own = await store_rows(ctx, "w")
+        assert (await waiting).workspace_id == own.workspace_id != "w"
+    await store_rows(ctx, "w")
+    with ctx.session("one"):
+        assert (await ctx.wait_for_workspace("w", timeout=0)).workspace_id == own.workspace_id
+    with ctx.session("two"):
+        assert (await ctx.wait_for_workspace("w", timeout=0)).workspace_id == "w"
+
+
+async def test_a_look_without_waiting(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    with pytest.raises(TimeoutError):
+        await ctx.wait_for_workspace("w", timeout=0)
+    await store_rows(ctx, "w")
+    assert (await ctx.wait_for_workspace("w", timeout=0)).item_count == 3
+
+
+async def test_many_events_of_two_spaces_come_in_order(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    with ctx.session("one"):
+        own = await store_rows(ctx, "own")
+        for number in range(150):
+            await store.append_items(own.workspace_id, [number])
+    await store_rows(ctx, "shared")
+    with ctx.session("one"):
+        found = await taken(ctx.watch(after="0"), 152)
+        assert [event.at for event in found] == sorted(event.at for event in found)
+        assert found[-1].workspace_id == "shared"
+        middle = found[70].id
+        assert await taken(ctx.watch(after=middle), 81) == found[71:]
+    with ctx.session("two"), pytest.raises(InvalidArgumentError):
+        await anext(ctx.watch(after=middle))
+
+
+async def test_closing_a_ctx_ends_what_it_watches_on_a_store_of_the_users(store: BaseStore) -> None:
+    ctx, other = Ctx(store), Ctx(store)
+    watching = asyncio.ensure_future(anext(ctx.watch()))
+    waiting = asyncio.ensure_future(ctx.wait_for_workspace("never"))
+    await until(lambda: len(ctx._watching) == 2, what="both wait")
+    going_on = asyncio.ensure_future(anext(other.watch(after="0")))
+    await ctx.aclose()
+    for task in (watching, waiting):
+        with pytest.raises(RuntimeError, match="was closed while it was watched"):
+            await task
+    with pytest.raises(RuntimeError, match="closed"):
+        ctx.watch()
+    await store_rows(other, "w")
+    assert (await going_on).workspace_id == "w"
+
+
+async def test_an_expired_workspace_is_none_for_those_who_store(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    await store_rows(ctx, "keep")
+    await store_rows(ctx, "short", ttl=0.05)
+
+    async def is_gone() -> bool:
+        return await store.get_meta("short") is None
+
+    limited = Ctx(store, max_workspaces_per_session=2)
+    await until(is_gone, what="it expires")
+    await store_rows(limited, "new")
+    assert await store.list_workspaces() == ["keep", "new"]
+    await limited.store_workspace([1], workspace_type="other", workspace_id="short")
+    kinds = [event.kind for event in await taken(ctx.watch(after="0"), 5)]
+    assert kinds.count("replaced") == 0

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.wait import until
-from toolstash import BaseStore, Ctx, PayloadTooLargeError, ProducerFailedError, WorkspaceRef
+from toolstash import BaseStore, Ctx, PayloadTooLargeError, ProducerFailedError, ToolstashError, WorkspaceRef
 from toolstash.contracts import Address
 from toolstash.store.flights import Standing
 from toolstash.tools import single_flight
@@ -264,3 +264,129 @@ async def test_who_asks_late_learns_how_the_successor_of_a_lost_leader_ended(
     assert (await flights.join(at, "third", "digest", followed="second")).outcome == b"outcome"
     assert (await flights.join(at, "later", "digest")).role == "leading"
     await flights.land(at, "later")
+
+
+async def test_a_caller_that_leaves_while_it_asks_keeps_no_lease(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = Slow(Ctx(store))
+    slow.gate.set()
+    join = store.flights.join
+    asked = asyncio.Event()
+
+    async def held_up(at: Address, token: str, digest: str, followed: str = "") -> Standing:
+        standing = await join(at, token, digest, followed)
+        if not asked.is_set():
+            asked.set()
+            await asyncio.Event().wait()
+        return standing
+
+    monkeypatch.setattr(store.flights, "join", held_up)
+    leaving = asyncio.create_task(slow.load("a"))
+    await asked.wait()
+    leaving.cancel()
+    await asyncio.gather(leaving, return_exceptions=True)
+    async with asyncio.timeout(5):
+        assert (await slow.load("a"))["item_count"] == 3
+
+
+async def test_a_leader_that_was_overtaken_does_not_store_over_its_successor(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "FLIGHT_MS", 100)
+    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+    ctx = Ctx(store)
+    slow = Slow(ctx)
+    first = asyncio.create_task(slow.load("a"))
+    await until(slow.started)
+    second = asyncio.create_task(slow.load("b"))
+    await until(lambda: slow.started(2), what="the lease of the first has ended")
+    slow.gate.set()
+    await asyncio.gather(first, second)
+    rows = await store.get_items("w")
+    assert slow.calls[:2] == ["a", "b"]
+    assert [row["call"] for row in rows] == [len(slow.calls)] * 3
+    assert {row["query"] for row in rows} == {slow.calls[-1]}
+
+
+async def test_a_leader_whose_lease_ended_unnoticed_may_still_store(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "FLIGHT_MS", 50)
+    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+    slow = Slow(Ctx(store))
+    await store.append_items((await Ctx(store).store_workspace([0], workspace_type="x")).workspace_id, [1])
+    leader = asyncio.create_task(slow.load("a"))
+    await until(slow.started)
+    at = Address("shared", "w")
+
+    async def is_free() -> bool:
+        free = (await store.flights.join(at, "look", "other")).role == "leading"
+        await store.flights.land(at, "look")
+        return free
+
+    await until(is_free, what="the lease has ended")
+    slow.gate.set()
+    assert (await leader)["item_count"] == 3
+    assert slow.calls == ["a"]
+
+
+class OddError(ToolstashError):
+    """A user's own, with a form of its own."""
+
+    def __init__(self, number: int) -> None:
+        super().__init__("odd", number=number, thing=object())
+
+    def to_llm_dict(self) -> dict[str, Any]:
+        raise ValueError("cannot")
+
+
+OddError.__name__ = "WorkspaceNotFoundError"
+
+
+async def test_refusals_of_the_users_own_kinds_are_told_too(store: BaseStore, asked: set[str]) -> None:
+    slow = Slow(Ctx(store))
+    slow.failure = OddError(3)
+    tasks = [asyncio.create_task(slow.load("a")) for _ in range(3)]
+    await until(lambda: len(asked) == 3, what="all have asked")
+    slow.gate.set()
+    failed = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [getattr(error, "message", "") for error in failed] == ["odd"] * 3
+    assert len(slow.calls) == 1
+
+
+async def test_what_is_started_on_the_way_is_not_in_the_flight_for_ever(store: BaseStore, asked: set[str]) -> None:
+    ctx = Ctx(store)
+    runs: list[int] = []
+    later: list[asyncio.Task[Any]] = []
+    over = asyncio.Event()
+
+    @ctx.producer(workspace_type="numbers", key="w")
+    async def count(depth: int) -> list[int]:
+        runs.append(depth)
+        if depth:
+
+            async def again() -> None:
+                await over.wait()
+                await asyncio.gather(count(0), count(0), count(0))
+
+            later.append(asyncio.create_task(again()))
+        else:
+            await until(lambda: len(asked) == 4, what="all have asked")
+        return [depth]
+
+    await count(1)
+    over.set()
+    await later[0]
+    assert runs == [1, 0]
+
+
+def test_an_async_key_is_the_programmers_mistake() -> None:
+    async def key(arguments: dict[str, Any]) -> str:
+        return "w"
+
+    with pytest.raises(ValueError, match="key"):
+
+        @Ctx("memory:").producer(workspace_type="x", key=key)  # type: ignore[arg-type]
+        async def load() -> list[int]:
+            return []

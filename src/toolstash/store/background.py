@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-from collections.abc import Coroutine
+from collections.abc import Awaitable
 from typing import Any
 
 from toolstash.errors import StoreUnavailableError
@@ -16,7 +16,7 @@ class Background:
     def __init__(self) -> None:
         self._tasks: set[asyncio.Task[None]] = set()
 
-    def later(self, job: Coroutine[Any, Any, Any]) -> None:
+    def later(self, job: Awaitable[Any]) -> None:
         """Does a job beside the caller's, in this event loop."""
         task = asyncio.get_running_loop().create_task(_suppressed(job))
         self._tasks.add(task)
@@ -28,6 +28,6 @@ class Background:
         await asyncio.gather(*(task for task in self._tasks if task.get_loop() is loop), return_exceptions=True)
 
 
-async def _suppressed(job: Coroutine[Any, Any, Any]) -> None:
+async def _suppressed(job: Awaitable[Any]) -> None:
     with contextlib.suppress(StoreUnavailableError):
         await job

@@ -6,11 +6,10 @@ conveniences over them; override one where the store can do it faster.
 
 from __future__ import annotations
 
-import asyncio
 import builtins
 import sys
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Mapping, Sequence
-from contextlib import asynccontextmanager, suppress
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, suppress
 from dataclasses import replace as with_changes
 from functools import cached_property
 from typing import Any, cast
@@ -31,11 +30,10 @@ from toolstash.store.payload import Payload
 from toolstash.store.primitives import Reading, StorePrimitives
 from toolstash.store.refusals import require_list
 from toolstash.store.session import current_session
-from toolstash.store.signal import Signal
+from toolstash.store.signal import Signal, Ticking
 from toolstash.store.transaction import Transaction
 
 READ_ROWS = 2_000
-TICK_SECONDS = 0.25
 
 Check = Callable[[WorkspaceMeta], None]
 """Raises for a workspace that is not what the caller wants."""
@@ -162,16 +160,12 @@ class BaseStore(StorePrimitives):
         """The leases that let one worker make a workspace while others wait; here those of this process."""
         return LocalFlights()
 
-    @asynccontextmanager
-    async def listening(self, spaces: Sequence[str]) -> AsyncGenerator[Signal]:
-        """A signal that is sent whenever something happened in one of the spaces; here it just ticks."""
-        signal = Signal()
-        ticking = asyncio.get_running_loop().create_task(_tick(signal))
-        try:
-            yield signal
-        finally:
-            ticking.cancel()
-            await asyncio.gather(ticking, return_exceptions=True)
+    outage_seconds = 30.0
+    """How long a store may be away before those who watch it are told."""
+
+    def listening(self, spaces: Sequence[str]) -> AbstractAsyncContextManager[Signal]:
+        """A context that gives a signal which is sent when something happened in one of the spaces; here it ticks."""
+        return Ticking()
 
     async def last_place(self, space: str) -> str:
         """The place of the newest event of a space."""
@@ -331,9 +325,3 @@ class BaseStore(StorePrimitives):
         at = await self.locate(workspace_id)
         change = Delete([whole("indices", index) for index in few_enough("indices", indices)])
         return (await self.mutate(at, change, expected_version)).item_count
-
-
-async def _tick(signal: Signal) -> None:
-    while True:
-        await asyncio.sleep(TICK_SECONDS)
-        signal.send()

@@ -12,12 +12,27 @@ from dataclasses import dataclass
 from typing import Literal, NamedTuple, Protocol
 
 from toolstash.contracts import Address
+from toolstash.errors import StoreUnavailableError
 from toolstash.wire import keys as layout
 
 
 def renewal_seconds() -> float:
     """How often a leader renews its lease: every third of its life."""
     return layout.FLIGHT_MS / 3000
+
+
+class OvertakenError(StoreUnavailableError):
+    """The lease ended while its holder gave no sign of life, and another worker has taken over. Nothing was stored."""
+
+
+class Ticket(NamedTuple):
+    """What a leader shows to the store: its token, and the generation of the workspace when it began ("" for none).
+
+    A store that finds the lease in other hands, or the lease gone and another generation in place, refuses the write.
+    """
+
+    token: str
+    generation: str
 
 
 class Standing(NamedTuple):
@@ -27,13 +42,17 @@ class Standing(NamedTuple):
     leader: str = ""
     is_same: bool = False
     outcome: bytes = b""
+    generation: str = ""
 
 
 class Flights(Protocol):
     """The leases of a store. `token` is a worker's own, `digest` tells one call from another."""
 
     async def join(self, at: Address, token: str, digest: str, followed: str = "") -> Standing:
-        """Takes the lease if it is free. `followed` is the leader whose outcome the caller waits for."""
+        """Takes the lease if it is free. `followed` is the leader whose outcome the caller waits for.
+
+        Whoever takes over from a leader that it followed is followed in turn by the others.
+        """
         ...
 
     async def keep(self, at: Address, token: str) -> None:
@@ -50,7 +69,7 @@ class _Lease:
     token: str
     digest: str
     ends_at: float
-    is_followed: bool = False
+    is_followed: bool
 
 
 class LocalFlights:
@@ -59,41 +78,61 @@ class LocalFlights:
     def __init__(self) -> None:
         self._lock = threading.Lock()
         self._leases: dict[Address, _Lease] = {}
-        self._landed: dict[str, tuple[bytes | Standing, float]] = {}
-        """How flights ended, or who took over, and until when that is kept."""
+        self._outcomes: dict[str, tuple[float, bytes]] = {}
+        self._successors: dict[str, tuple[float, str]] = {}
 
     async def join(self, at: Address, token: str, digest: str, followed: str = "") -> Standing:
-        now = time.monotonic()
         with self._lock:
-            held = self._leases.get(at)
-            if held is not None and held.ends_at < now:
-                del self._leases[at]
-                held = None
-            if followed in self._landed and (held is None or held.token != followed):
-                outcome = self._landed[followed][0]
-                return outcome if isinstance(outcome, Standing) else Standing("landed", outcome=outcome)
-            if held is not None:
-                is_same = held.digest == digest
-                held.is_followed = held.is_followed or is_same
-                return Standing("busy", held.token, is_same)
-            self._leases[at] = _Lease(token, digest, now + layout.FLIGHT_MS / 1000, bool(followed))
-            if followed:
-                self._landed[followed] = (Standing("busy", token, is_same=True), now + layout.LANDED_MS / 1000)
-            return Standing("leading")
+            held = self._held(at)
+            if followed and (held is None or held.token != followed):
+                if followed in self._successors:
+                    return Standing("busy", self._successors[followed][1], is_same=True)
+                if followed in self._outcomes:
+                    return Standing("landed", outcome=self._outcomes[followed][1])
+            if held is None:
+                self._take(at, token, digest, followed)
+                return Standing("leading", generation=self.generation_of(at))
+            is_same = held.digest == digest
+            held.is_followed = held.is_followed or is_same
+            return Standing("busy", held.token, is_same)
+
+    def generation_of(self, at: Address) -> str:
+        """The generation of a workspace, where a store knows it."""
+        return ""
+
+    def holder(self, at: Address) -> str:
+        """The token of the leader; "" for none."""
+        with self._lock:
+            held = self._held(at)
+        return "" if held is None else held.token
 
     async def keep(self, at: Address, token: str) -> None:
         with self._lock:
-            held = self._leases.get(at)
+            held = self._held(at)
             if held is not None and held.token == token:
                 held.ends_at = time.monotonic() + layout.FLIGHT_MS / 1000
 
     async def land(self, at: Address, token: str, outcome: bytes = b"") -> None:
-        now = time.monotonic()
         with self._lock:
-            held = self._leases.get(at)
-            is_own = held is not None and held.token == token
-            if is_own:
+            held = self._held(at)
+            is_followed = True
+            if held is not None and held.token == token:
+                is_followed = held.is_followed
                 del self._leases[at]
-            self._landed = {name: one for name, one in self._landed.items() if one[1] > now}
-            if outcome and not (is_own and held is not None and not held.is_followed):
-                self._landed[token] = (outcome, now + layout.LANDED_MS / 1000)
+            if outcome and is_followed:
+                self._outcomes[token] = (time.monotonic() + layout.LANDED_MS / 1000, outcome)
+
+    def _held(self, at: Address) -> _Lease | None:
+        held = self._leases.get(at)
+        if held is not None and held.ends_at < time.monotonic():
+            del self._leases[at]
+            return None
+        return held
+
+    def _take(self, at: Address, token: str, digest: str, followed: str) -> None:
+        now = time.monotonic()
+        self._outcomes = {name: one for name, one in self._outcomes.items() if one[0] > now}
+        self._successors = {name: one for name, one in self._successors.items() if one[0] > now}
+        self._leases[at] = _Lease(token, digest, now + layout.FLIGHT_MS / 1000, is_followed=bool(followed))
+        if followed:
+            self._successors[followed] = (now + layout.LANDED_MS / 1000, token)

@@ -7,13 +7,13 @@ import logging
 import os
 import random
 import time
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import Sequence
 
 from toolstash.contracts import Event, EventKind
 from toolstash.errors import StoreUnavailableError
+from toolstash.store.background import Background
 from toolstash.store.codec import unpack
-from toolstash.store.signal import Signal
+from toolstash.store.signal import CLOSED, Signal
 from toolstash.wire import keys as layout
 from toolstash.wire.connection import Connections
 from toolstash.wire.keys import Keys
@@ -25,8 +25,6 @@ MOST_PAUSE_SECONDS = 1.0
 OUTAGE_TIMEOUTS = 6
 """How many times the time limit of a command an outage may last before watchers are told."""
 
-CLOSED = "the store was closed while it was watched"
-
 _Key = tuple[int, asyncio.AbstractEventLoop, str]
 
 
@@ -37,19 +35,16 @@ class Listeners:
         self._connections = connections
         self._keys = keys
         self._listeners: dict[_Key, _Listener] = {}
+        self._ending = Background()
 
-    @asynccontextmanager
-    async def listening(self, spaces: Sequence[str]) -> AsyncGenerator[Signal]:
-        """A signal that is sent when something happens in one of the spaces.
+    @property
+    def outage_seconds(self) -> float:
+        """How long the store may be away before those who watch are told."""
+        return self._connections.command_seconds * OUTAGE_TIMEOUTS
 
-        Raises:
-            StoreUnavailableError: The store does not answer.
-        """
-        signal = Signal()
-        async with AsyncExitStack() as stack:
-            for space in spaces:
-                await stack.enter_async_context(self._listening(space, signal))
-            yield signal
+    def listening(self, spaces: Sequence[str]) -> ListeningToSpaces:
+        """A context that gives a signal which is sent when something happens in one of the spaces."""
+        return ListeningToSpaces(self, spaces)
 
     async def last_place(self, space: str) -> str:
         """The place of the newest event of a space."""
@@ -64,72 +59,129 @@ class Listeners:
         return [_event(entry, dict(zip(pairs[::2], pairs[1::2], strict=True))) for entry, pairs in reply]
 
     async def settle(self) -> None:
-        """Stops listening in this event loop; whoever still watches gets a RuntimeError."""
+        """Ends all watching of the store in this process, and waits for what listens in this event loop to stop."""
         loop = asyncio.get_running_loop()
-        here = [key for key in self._listeners if key[:2] == (os.getpid(), loop)]
-        for listener in [self._listeners.pop(key) for key in here]:
-            listener.tell(RuntimeError(CLOSED))
-            await listener.stop()
+        for (pid, home, _), listener in list(self._listeners.items()):
+            if pid == os.getpid():
+                listener.tell(RuntimeError(CLOSED))
+                if home is loop:
+                    listener.stop()
+        await self._ending.settle()
 
-    @asynccontextmanager
-    async def _listening(self, space: str, signal: Signal) -> AsyncGenerator[None]:
+    def join(self, space: str, signal: Signal) -> _Listener:
+        """Adds a signal to the listener of a space in this event loop; the first one starts it."""
         key = (os.getpid(), asyncio.get_running_loop(), space)
         listener = self._listeners.get(key)
         if listener is None or listener.has_ended:
-            listener = self._listeners[key] = _Listener(self._connections, self._keys.events(space))
+            stream = self._keys.events(space)
+            listener = self._listeners[key] = _Listener(self._connections, stream, self.outage_seconds)
+            self._ending.later(listener.task)
         listener.signals.add(signal)
+        return listener
+
+    def leave(self, space: str, listener: _Listener, signal: Signal) -> None:
+        """Takes a signal away again; the last one ends the listener."""
+        listener.signals.discard(signal)
+        if not listener.signals:
+            listener.stop()
+            key = (os.getpid(), asyncio.get_running_loop(), space)
+            if self._listeners.get(key) is listener:
+                del self._listeners[key]
+
+
+class ListeningToSpaces:
+    """Listens to some spaces as long as it lasts. Entering waits until nothing that happens is missed.
+
+    Raises:
+        StoreUnavailableError: The store does not answer on entering.
+    """
+
+    def __init__(self, listeners: Listeners, spaces: Sequence[str]) -> None:
+        self._listeners = listeners
+        self._spaces = spaces
+        self._joined: list[tuple[str, _Listener]] = []
+        self._signal = Signal()
+
+    async def __aenter__(self) -> Signal:
         try:
-            await listener.ready()
-            yield
-        finally:
-            listener.signals.discard(signal)
-            if not listener.signals:
-                if self._listeners.get(key) is listener:
-                    del self._listeners[key]
-                await listener.stop()
+            for space in self._spaces:
+                self._joined.append((space, self._listeners.join(space, self._signal)))
+            for _, listener in self._joined:
+                await listener.ready()
+                self._signal.check()
+        except BaseException:
+            self._leave()
+            raise
+        return self._signal
+
+    async def __aexit__(self, *_: object) -> None:
+        self._leave()
+
+    def _leave(self) -> None:
+        for space, listener in self._joined:
+            self._listeners.leave(space, listener, self._signal)
 
 
 class _Listener:
-    """Waits for the next event of one stream, over and over."""
+    """Waits for the next event of one stream, over and over, in a task of its own."""
 
-    def __init__(self, connections: Connections, key: str) -> None:
+    def __init__(self, connections: Connections, key: str, outage_seconds: float) -> None:
+        self._outage_seconds = outage_seconds
         self.signals: set[Signal] = set()
         self._connections = connections
         self._key = key
-        self._start = asyncio.get_running_loop().create_task(_last_place(connections, key))
-        self._task: asyncio.Task[None] | None = None
+        self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self.task = asyncio.get_running_loop().create_task(self._run())
 
     @property
     def has_ended(self) -> bool:
-        start_failed = self._start.done() and (self._start.cancelled() or self._start.exception() is not None)
-        return start_failed or (self._task is not None and self._task.done())
+        """Whether it listens no more."""
+        return self.task.done()
 
     async def ready(self) -> None:
-        """Returns when nothing that happens from now on is missed."""
-        try:
-            place = await asyncio.shield(self._start)
-        except asyncio.CancelledError:
-            if self._start.cancelled():
-                raise RuntimeError(CLOSED) from None
-            raise
-        if self._task is None:
-            self._task = asyncio.get_running_loop().create_task(self._listen(place))
+        """Returns when nothing that happens from now on is missed.
 
-    async def stop(self) -> None:
-        for task in (self._start, self._task):
-            if task is not None:
-                task.cancel()
-                await asyncio.gather(task, return_exceptions=True)
+        Raises:
+            StoreUnavailableError: The store does not answer.
+        """
+        await asyncio.shield(self._ready)
+
+    def stop(self) -> None:
+        """Lets the task end soon."""
+        self.task.cancel()
+
+    def tell(self, failure: Exception | None = None) -> None:
+        """Wakes all who watch, with an error where there is one."""
+        for signal in list(self.signals):
+            if failure is None:
+                signal.send()
+            else:
+                signal.fail(failure)
+
+    async def _run(self) -> None:
+        try:
+            place = await _last_place(self._connections, self._key)
+            self._ready.set_result(None)
+            await self._listen(place)
+        except StoreUnavailableError as error:
+            if not self._ready.done():
+                self._ready.set_exception(error)
+                self._ready.exception()  # somebody has seen it
+            self.tell(error)
+        finally:
+            if not self._ready.done():
+                self._ready.set_exception(RuntimeError(CLOSED))
+                self._ready.exception()
 
     async def _listen(self, place: str) -> None:
         lost_at: float | None = None
         while True:
             try:
                 newest = await self._wait(place)
-            except StoreUnavailableError as error:
+            except StoreUnavailableError:
                 lost_at = lost_at or time.monotonic()
-                if time.monotonic() - lost_at > self._connections.command_seconds * OUTAGE_TIMEOUTS:
-                    return self.tell(error)
+                if time.monotonic() - lost_at > self._outage_seconds:
+                    raise
                 logger.info("listening for events failed, trying again", exc_info=True)
                 await asyncio.sleep(random.uniform(0.05, MOST_PAUSE_SECONDS))
             else:
@@ -143,14 +195,6 @@ class _Listener:
         words = ("XREAD", "COUNT", 1, "BLOCK", max(1, most_ms), "STREAMS", self._key, place)
         reply = await self._connections.wait(self._key, words)
         return await _last_place(self._connections, self._key) if reply else place
-
-    def tell(self, failure: Exception | None = None) -> None:
-        """Wakes all who watch, with an error where there is one."""
-        for signal in list(self.signals):
-            if failure is None:
-                signal.send()
-            else:
-                signal.fail(failure)
 
 
 async def _last_place(connections: Connections, key: str) -> str:

@@ -9,9 +9,8 @@ import builtins
 import math
 import threading
 import time
-from collections import deque
+from bisect import bisect_right
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
 from typing import Any
@@ -23,10 +22,10 @@ from toolstash.store.base import READ_ROWS, BaseStore, Check
 from toolstash.store.changes import Change, Edits, edits_of, merged
 from toolstash.store.codec import Codec, Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
-from toolstash.store.flights import LocalFlights
+from toolstash.store.flights import LocalFlights, Ticket
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import Reading, Replaced, ReplaceRule
-from toolstash.store.signal import Signal
+from toolstash.store.signal import CLOSED, Listening, Signal
 from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.wire import keys as layout
 
@@ -55,7 +54,7 @@ class _Space:
     live: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
     gone: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
     swept: list[str] = field(default_factory=list[str])
-    events: deque[Event] = field(default_factory=lambda: deque[Event](maxlen=layout.MOST_EVENTS))
+    events: builtins.list[Event] = field(default_factory=builtins.list[Event])
 
     def tell(self, kind: EventKind, meta: WorkspaceMeta) -> None:
         """Adds an event; its id is later than all before."""
@@ -64,6 +63,8 @@ class _Space:
         place = f"{now_ms}-0" if now_ms > last_ms else f"{last_ms}-{last_number + 1}"
         at = max(now_ms, last_ms) / 1000
         self.events.append(Event(place, kind, meta.workspace_id, meta.workspace_type, meta.version, at=at))
+        if len(self.events) > layout.MOST_EVENTS * 1.1:
+            del self.events[: -layout.MOST_EVENTS]
 
 
 class MemoryStore(BaseStore):
@@ -82,8 +83,9 @@ class MemoryStore(BaseStore):
         self._spaces: dict[str, _Space] = {}
         self._lock = threading.Lock()
         self._snapshots = Snapshots()
-        self._signal = Signal()
-        self.flights = LocalFlights()
+        self._signals: set[Signal] = set()
+        self._flights = _Flights(self)
+        self.flights = self._flights
 
     async def replace(
         self,
@@ -106,20 +108,30 @@ class MemoryStore(BaseStore):
             last_accessed_at=now,
         )
         workspace = _Workspace(stored, payload, documents, payload.tally.codec)
+        at = Address(layout.space_of_session(meta.session_id), meta.workspace_id)
         with self._lock:
-            space = self._spaces.setdefault(layout.space_of_session(meta.session_id), _Space())
+            space = self._spaces.setdefault(at.space, _Space())
+            self._expire(space)
             old = space.live.get(meta.workspace_id)
+            if replace_if is not None and self._is_overtaken(at, replace_if.ticket, old):
+                raise refusals.overtaken(meta)
             if old is not None and replace_if is not None and not _allows(replace_if, old.meta):
                 raise refusals.conflict(meta, old.meta.workspace_type, old.meta.producer_fn)
             _check_session_bytes(meta.limits, documents)
-            was_there = space.live.pop(meta.workspace_id, None) is not None
+            space.live.pop(meta.workspace_id, None)
             space.live[meta.workspace_id] = workspace
+            space.swept = [name for name in space.swept if name != meta.workspace_id]
             expires_at = stored.expires_at or math.inf
             space.gone[meta.workspace_id] = (meta.producer_fn, expires_at + layout.GONE_MS / 1000)
             dropped = self._make_room(space, meta.workspace_id, meta.limits)
-            space.tell("replaced" if was_there else "created", stored)
-        self._signal.send()
+            space.tell("created" if old is None else "replaced", stored)
+        self._send()
         return Replaced(stored, dropped)
+
+    def _is_overtaken(self, at: Address, ticket: Ticket | None, old: _Workspace | None) -> bool:
+        if ticket is None or self._flights.holder(at) == ticket.token:
+            return False
+        return self._flights.holder(at) != "" or _generation(old) != ticket.generation
 
     def _make_room(self, space: _Space, newest: str, limits: Limits) -> list[str]:
         dropped: list[str] = []
@@ -196,7 +208,7 @@ class MemoryStore(BaseStore):
                 self._make_room(space, at.workspace_id, limits)
             space.tell("changed", workspace.meta)
             changed = workspace.meta
-        self._signal.send()
+        self._send()
         return changed
 
     async def read_table(self, at: Address, check: Check = refusals.require_list) -> tuple[WorkspaceMeta, Snapshot]:
@@ -246,7 +258,7 @@ class MemoryStore(BaseStore):
             workspace = space.live.pop(at.workspace_id, None)
             if workspace is not None:
                 space.tell("dropped", workspace.meta)
-        self._signal.send()
+        self._send()
         return workspace is not None
 
     async def list(
@@ -294,20 +306,27 @@ class MemoryStore(BaseStore):
                 chars_kept_out=sum(workspace.meta.chars for workspace in held),
             )
 
-    @asynccontextmanager
-    async def listening(self, spaces: Sequence[str]) -> AsyncGenerator[Signal]:
-        yield self._signal
+    def generation_of(self, at: Address) -> str:
+        """The generation of a workspace; "" if there is none."""
+        return _generation(self._spaces.get(at.space, _Space()).live.get(at.workspace_id))
+
+    def listening(self, spaces: Sequence[str]) -> Listening:
+        return Listening(self._signals.add, self._signals.discard)
+
+    def _send(self) -> None:
+        for signal in list(self._signals):
+            signal.send()
 
     async def aclose(self) -> None:
         """Ends what watches; the data stays as long as the store."""
-        watched, self._signal = self._signal, Signal()
-        watched.fail(RuntimeError("the store was closed while it was watched"))
+        for signal in list(self._signals):
+            signal.fail(RuntimeError(CLOSED))
 
     async def events_after(self, space: str, place: str, limit: int) -> Sequence[Event]:
-        wanted = _order(place)
         with self._lock:
             held = self._spaces.get(space, _Space()).events
-            return [event for event in held if _order(event.id) > wanted][:limit]
+            first = bisect_right(held, _order(place), key=lambda event: _order(event.id))
+            return held[first : first + limit]
 
     def _expire(self, space: _Space) -> None:
         for name in [name for name, workspace in space.live.items() if workspace.meta.is_expired]:
@@ -330,6 +349,21 @@ class MemoryStore(BaseStore):
         if at.workspace_id in space.gone:
             return refusals.expired(at, space.gone[at.workspace_id][0])
         return self.missing(at.workspace_id)
+
+
+class _Flights(LocalFlights):
+    """The leases of a memory store, which knows the generations of its workspaces."""
+
+    def __init__(self, store: MemoryStore) -> None:
+        super().__init__()
+        self._store = store
+
+    def generation_of(self, at: Address) -> str:
+        return self._store.generation_of(at)
+
+
+def _generation(workspace: _Workspace | None) -> str:
+    return "" if workspace is None else workspace.meta.version.partition(".")[0]
 
 
 def _order(place: str) -> tuple[int, ...]:

@@ -18,6 +18,7 @@ from toolstash.contracts import SHARED_SPACE, Address, WorkspaceMeta
 from toolstash.errors import InvalidArgumentError, WorkspaceNotFoundError
 from toolstash.store.arguments import checked_id
 from toolstash.store.changes import Change
+from toolstash.store.flights import Ticket
 from toolstash.store.payload import Payload
 from toolstash.store.session import current_session
 from toolstash.wire import keys as layout
@@ -25,10 +26,14 @@ from toolstash.wire import keys as layout
 
 @dataclass(frozen=True, slots=True)
 class ReplaceRule:
-    """Which workspace may be replaced: one of this type, made by one of these producers."""
+    """Which workspace may be replaced: one of this type, made by one of these producers.
+
+    A leader of a flight shows its `ticket`, without which nobody is asked for one.
+    """
 
     workspace_type: str
     producers: tuple[str, ...]
+    ticket: Ticket | None = None
 
 
 class Replaced(NamedTuple):
@@ -67,6 +72,7 @@ class StorePrimitives(ABC):
 
         Raises:
             WorkspaceConflictError: `replace_if` does not allow it; the old workspace stays.
+            OvertakenError: The flight of the ticket is no longer the one that makes this workspace.
             PayloadTooLargeError, UnstorableValueError: From the payload; nothing is stored.
             QuotaExceededError: The payload alone is above what its session may hold.
         """

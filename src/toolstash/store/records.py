@@ -162,6 +162,7 @@ def commit_of(meta: WorkspaceMeta, payload: Payload, generation: str, rule: Repl
         ttl_ms=None if meta.ttl is None else max(1, round(meta.ttl * 1000)),
         tombstone=pack({"producer": meta.producer_fn, "type": meta.workspace_type}),
         rule=None if rule is None else (pack(rule.workspace_type), [pack(p) for p in rule.producers]),
+        ticket=("", "") if rule is None or rule.ticket is None else rule.ticket,
         max_workspaces=meta.limits.max_session_workspaces,
         max_bytes=meta.limits.max_session_bytes,
         fields={

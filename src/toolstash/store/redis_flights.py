@@ -19,9 +19,11 @@ class RedisFlights:
     async def join(self, at: Address, token: str, digest: str, followed: str = "") -> Standing:
         call = scripts.join_flight(self._keys.workspace(at), token, digest, followed)
         reply: list[bytes] = await self._connections.run(call)
+        if reply[0] == b"leading":
+            return Standing("leading", generation=reply[1].decode())
         if reply[0] == b"busy":
             return Standing("busy", leader=reply[1].decode(), is_same=reply[2] == b"1")
-        return Standing("landed", outcome=reply[1]) if reply[0] == b"landed" else Standing("leading")
+        return Standing("landed", outcome=reply[1])
 
     async def keep(self, at: Address, token: str) -> None:
         await self._connections.run(scripts.keep_flight(self._keys.workspace(at), token))

@@ -7,7 +7,7 @@ import os
 import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing, asynccontextmanager
+from contextlib import AbstractAsyncContextManager, aclosing
 from typing import Any
 
 from toolstash.contracts import Address, Event, Stats, WorkspaceMeta
@@ -278,10 +278,12 @@ class RedisStore(BaseStore):
 
     # Events
 
-    @asynccontextmanager
-    async def listening(self, spaces: Sequence[str]) -> AsyncGenerator[Signal]:
-        async with self._listeners.listening(spaces) as signal:
-            yield signal
+    @property
+    def outage_seconds(self) -> float:
+        return self._listeners.outage_seconds
+
+    def listening(self, spaces: Sequence[str]) -> AbstractAsyncContextManager[Signal]:
+        return self._listeners.listening(spaces)
 
     async def last_place(self, space: str) -> str:
         return await self._listeners.last_place(space)

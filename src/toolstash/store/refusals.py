@@ -17,6 +17,7 @@ from toolstash.errors import (
     WorkspaceShapeMismatchError,
 )
 from toolstash.store.codec import unpack
+from toolstash.store.flights import OvertakenError
 
 
 def conflict(meta: WorkspaceMeta, held_type: str, producer: str) -> WorkspaceConflictError:
@@ -44,6 +45,13 @@ def over_quota(max_bytes: int | None) -> QuotaExceededError:
     return QuotaExceededError(
         f"The workspace alone is above what one session may hold ({max_bytes:,} bytes); nothing was stored.",
         max_bytes=max_bytes,
+    )
+
+
+def overtaken(meta: WorkspaceMeta) -> OvertakenError:
+    """Another worker has taken over what this one was making."""
+    return OvertakenError(
+        f"Workspace '{meta.workspace_id:.150}' took so long without a sign of life that another worker makes it now."
     )
 
 
@@ -107,6 +115,8 @@ def of_commit(words: Sequence[bytes], meta: WorkspaceMeta) -> ToolstashError:
     """What the lines of a commit that was refused say (see commit.lua)."""
     if words[0] == b"conflict":
         return conflict(meta, unpack(words[1]), unpack(words[2]))
+    if words[0] == b"overtaken":
+        return overtaken(meta)
     if words[0] == b"quota":
         return over_quota(meta.limits.max_session_bytes)
     return StoreUnavailableError("The data store lost a part of the result while it was being written.")

@@ -4,24 +4,32 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+import time
+from collections.abc import AsyncGenerator, Awaitable, Callable, MutableSet, Sequence
 from contextlib import AbstractAsyncContextManager
 from dataclasses import replace as with_changes
 from typing import Protocol, TypeVar
 
-from toolstash.contracts import Event
+from toolstash.contracts import SHARED_SPACE, Event
 from toolstash.errors import InvalidArgumentError, StoreUnavailableError
 from toolstash.store.signal import Signal
+from toolstash.wire import keys as layout
 
 T = TypeVar("T")
 
 EVENTS_AT_ONCE = 100
 OLDEST = "0"
+TICK_SECONDS = 1.0
+"""How often what happens is looked for where nothing tells of it: outside any session, in all of them."""
 _PLACE = re.compile(r"\d{1,20}-\d{1,20}\Z")
+_MOST = 2**64
 
 
 class Watched(Protocol):
     """What a store tells of events. A place is the id of an event in one space; "0-0" comes before all."""
+
+    outage_seconds: float
+    """How long the store may be away before those who watch are told."""
 
     def listening(self, spaces: Sequence[str]) -> AbstractAsyncContextManager[Signal]:
         """A signal that is sent whenever something happened in one of the spaces, and now and then without need."""
@@ -36,47 +44,83 @@ class Watched(Protocol):
         ...
 
 
-async def events(store: Watched, spaces: Sequence[str], after: str | None) -> AsyncGenerator[Event]:
+async def events(
+    store: Watched,
+    spaces: Sequence[str],
+    after: str | None,
+    *,
+    wanted: Callable[[Event], bool],
+    signals: MutableSet[Signal],
+) -> AsyncGenerator[Event]:
     """What happens in some spaces, from now on or after the event of that id. Outages of the store are waited out.
 
-    An event's id names the place after it in each of the spaces, so going on from it repeats and misses nothing that
-    is still kept.
+    An event's id names the place after it in each of the spaces, so going on from it repeats nothing, and misses
+    nothing that is still kept. The signal that is waited for is one of `signals`, so that the caller may end it.
 
     Raises:
         InvalidArgumentError: `after` is not an id of an event of these spaces.
-        StoreUnavailableError: The store does not answer when watching begins, or for longer than the listener waits.
+        StoreUnavailableError: The store does not answer when watching begins, or for too long.
     """
     async with store.listening(spaces) as signal:
+        signals.add(signal)
         places = await _places(store, spaces, after)
+        lost_at: float | None = None
         while True:
             seen = signal.count
-            found = await _next_events(store, places)
+            signal.check()
+            try:
+                found = await _next_events(store, places)
+                lost_at = None
+            except StoreUnavailableError:
+                lost_at, found = lost_at or time.monotonic(), []
+                if time.monotonic() - lost_at > store.outage_seconds:
+                    raise
             for space, event in found:
                 places[space] = event.id
-                yield with_changes(event, id=",".join(places.values()))
+                if wanted(event):
+                    yield with_changes(event, id=_id_of(places))
             if not found:
-                await signal.after(seen)
+                await _next_signal(signal, seen, None if lost_at is None else TICK_SECONDS)
 
 
 async def until(
-    store: Watched, spaces: Sequence[str], look: Callable[[], Awaitable[T | None]], timeout_seconds: float | None
+    store: Watched,
+    spaces: Sequence[str],
+    look: Callable[[], Awaitable[T | None]],
+    *,
+    timeout_seconds: float | None,
+    ticks: bool,
+    signals: MutableSet[Signal],
 ) -> T:
     """Looks until there is something to be seen, at once and then whenever something happened.
+
+    Args:
+        ticks: Whether to look now and then as well, because something may happen elsewhere.
 
     Raises:
         TimeoutError: Not within that time.
     """
-    async with asyncio.timeout(timeout_seconds):
-        found = await look()
-        if found is not None:
-            return found
-        async with store.listening(spaces) as signal:
-            while True:
-                seen = signal.count
-                found = await look()
-                if found is not None:
-                    return found
-                await signal.after(seen)
+    found = await look()
+    if found is not None:
+        return found
+    async with asyncio.timeout(timeout_seconds), store.listening(spaces) as signal:
+        signals.add(signal)
+        while True:
+            seen = signal.count
+            signal.check()
+            found = await look()
+            if found is not None:
+                return found
+            await _next_signal(signal, seen, TICK_SECONDS if ticks else None)
+
+
+async def _next_signal(signal: Signal, seen: int, seconds: float | None) -> None:
+    """Waits for the signal, or for that time."""
+    try:
+        async with asyncio.timeout(seconds):
+            await signal.after(seen)
+    except TimeoutError:
+        pass
 
 
 async def _places(store: Watched, spaces: Sequence[str], after: str | None) -> dict[str, str]:
@@ -84,8 +128,10 @@ async def _places(store: Watched, spaces: Sequence[str], after: str | None) -> d
         return {space: await store.last_place(space) for space in spaces}
     if after == OLDEST:
         return dict.fromkeys(spaces, "0-0")
-    places = after.split(",") if isinstance(after, str) else []  # pyright: ignore[reportUnnecessaryIsInstance]
-    if len(places) != len(spaces) or not all(map(_PLACE.match, places)):
+    text = after if isinstance(after, str) else ""  # pyright: ignore[reportUnnecessaryIsInstance]
+    numbers, _, label = text.partition("@")
+    places = numbers.split(",")
+    if len(places) != len(spaces) or not all(map(_is_place, places)) or label != _label_of(spaces):
         raise InvalidArgumentError(
             f"after={after!r:.80} is not the id of an event that was seen in this session.",
             argument="after",
@@ -94,12 +140,28 @@ async def _places(store: Watched, spaces: Sequence[str], after: str | None) -> d
     return dict(zip(spaces, places, strict=True))
 
 
+def _is_place(text: str) -> bool:
+    return _PLACE.match(text) is not None and all(int(number) < _MOST for number in text.split("-"))
+
+
+def _id_of(places: dict[str, str]) -> str:
+    label = _label_of(list(places))
+    return ",".join(places.values()) + (f"@{label}" if label else "")
+
+
+def _label_of(spaces: Sequence[str]) -> str:
+    """The session of the spaces, so that a place in one session is none in another."""
+    own = next((space for space in spaces if space != SHARED_SPACE), None)
+    return "" if own is None else layout.label_of(own).removeprefix("@")
+
+
 async def _next_events(store: Watched, places: dict[str, str]) -> list[tuple[str, Event]]:
-    """The next events of all spaces by time; none while the store does not answer, which the listener waits out."""
+    """The next events of all spaces by time, as far as it is known what comes next."""
     found: list[tuple[str, Event]] = []
-    try:
-        for space, place in places.items():
-            found += [(space, event) for event in await store.events_after(space, place, EVENTS_AT_ONCE)]
-    except StoreUnavailableError:
-        return []
-    return sorted(found, key=lambda one: one[1].at)
+    known_until = float("inf")
+    for space, place in places.items():
+        batch = await store.events_after(space, place, EVENTS_AT_ONCE)
+        found += [(space, event) for event in batch]
+        if len(batch) == EVENTS_AT_ONCE:
+            known_until = min(known_until, batch[-1].at)
+    return sorted((one for one in found if one[1].at <= known_until), key=lambda one: one[1].at)

@@ -337,6 +337,7 @@ class Ctx(Workspaces):
         Raises:
             RuntimeError: Called from inside a call of this Ctx, which it would wait for.
         """
+        self.end_watching()
         await self._lifetime.end()
         if self._owns_store:
             await self.store.aclose()

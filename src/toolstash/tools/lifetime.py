@@ -41,11 +41,15 @@ class Lifetime:
         """
         return RunningCall(self)
 
+    def check(self) -> None:
+        """Raises RuntimeError if it is closed and this is not inside a running call."""
+        if self._ended is not None and not self._is_inside():
+            raise RuntimeError("this Ctx is closed")
+
     def enter(self) -> None:
         """Counts a call in."""
         with self._lock:
-            if self._ended is not None and not self._is_inside():
-                raise RuntimeError("this Ctx is closed")
+            self.check()
             self._running += 1
 
     def leave(self) -> None:

@@ -7,17 +7,20 @@ import re
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolstash.contracts import IndexMode
 from toolstash.errors import InvalidArgumentError
 from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
+from toolstash.store.flights import Ticket
 from toolstash.store.session import current_session
 from toolstash.store.values import is_rows
 from toolstash.threads import in_thread
+from toolstash.tools.call_digest import digest_of
 from toolstash.tools.calling import call
-from toolstash.tools.single_flight import digest_of, fly
+from toolstash.tools.single_flight import fly
 from toolstash.tools.toolset import ToolSet, ToolSetSpec
 from toolstash.tracing import producing
 
@@ -73,18 +76,29 @@ class Producer:
             bound.apply_defaults()
             workspace_id = self._id_for(bound.arguments)
             if workspace_id is None:
-                return await self._produce(bound, None)
+                return await self._produce(bound, workspace_id)
             at = self.ctx.store.place(workspace_id, self.workspace_type, current_session())
-            digest = digest_of([self.function, self.transform], bound.arguments)
+            functions = [self.function] if self.transform is None else [self.function, self.transform]
+            digest = digest_of(functions, self._options(), bound.arguments)
             name = function_name(self.function)
-            return await fly(self.ctx.store.flights, at, name, digest, lambda: self._produce(bound, workspace_id))
+            run = partial(self._produce, bound, workspace_id)
+            return await fly(self.ctx.store.flights, at, name, digest, run)
 
-    async def _produce(self, bound: inspect.BoundArguments, workspace_id: str | None) -> Any:
+    def _options(self) -> tuple[Any, ...]:
+        """What the outcome depends on besides code and arguments."""
+        names = [toolset.name for toolset in self.toolsets]
+        storing = self.ctx.storing
+        return (self.workspace_type, names, dict(self.meta), self.ttl, self.notify, self.index, storing.options)
+
+    async def _produce(
+        self, bound: inspect.BoundArguments, workspace_id: str | None, ticket: Ticket | None = None
+    ) -> Any:
         with producing(function_name(self.function), self.workspace_type):
             result = await call(self.function, *bound.args, **bound.kwargs)
             if self.transform is not None:
                 result = await call(self.transform, await _collected(result))
-        return await self.ctx.storing.keep(self, workspace_id, public_arguments(bound.arguments), result)
+        arguments = public_arguments(bound.arguments)
+        return await self.ctx.storing.keep(self, workspace_id, arguments, result, ticket)
 
     def _id_for(self, arguments: Mapping[str, Any]) -> str | None:
         if self.key is None:
@@ -102,8 +116,10 @@ def check_key(key: Key | None, function: Callable[..., Any], signature: inspect.
     """Refuses a key template that could not be filled from the function's parameters.
 
     Raises:
-        ValueError: A field is not a parameter's plain name.
+        ValueError: A field is not a parameter's plain name, or the key is an async function.
     """
+    if inspect.iscoroutinefunction(key):
+        raise ValueError("key must be a template or a plain function: it is called before anything is awaited")
     if not isinstance(key, str):
         return
     names = {name for name, parameter in signature.parameters.items() if parameter.kind not in _VARIADIC}

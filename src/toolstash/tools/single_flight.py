@@ -2,42 +2,56 @@
 
 One of them leads: it holds the lease of the workspace, runs, and leaves the outcome to those who came meanwhile. They
 share it when session, workspace, producer and arguments are all the same; with other arguments they wait and then run
-themselves. When the leader is killed or cancelled, another one takes over.
+themselves. When the leader is killed or cancelled, another one takes over; a leader that was only slow cannot store
+over what its successor has made.
 """
 
 from __future__ import annotations
 
 import asyncio
-import hashlib
 import logging
 import random
 import secrets
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
 from contextlib import asynccontextmanager, contextmanager
 from contextvars import ContextVar
 from dataclasses import asdict
-from types import CodeType
-from typing import Any, cast
+from typing import Any
 
 import anyio
 
-import toolstash.errors
+from toolstash import errors
 from toolstash.contracts import Address, WorkspaceRef
 from toolstash.errors import ProducerFailedError, StoreUnavailableError, ToolstashError, UnstorableValueError
 from toolstash.store.codec import pack, unpack
-from toolstash.store.flights import Flights, Standing, renewal_seconds
+from toolstash.store.flights import Flights, OvertakenError, Standing, Ticket, renewal_seconds
 
 logger = logging.getLogger("toolstash")
 
 LEAST_POLL_SECONDS, MOST_POLL_SECONDS = 0.05, 0.5
-LANDING_SECONDS = 2.0
-"""How long a cancelled leader may take to give its lease back."""
+LEAVING_SECONDS = 2.0
+"""How long a caller that was cancelled may take to give a lease back."""
+MOST_TIMES_OVERTAKEN = 3
 
-_held: ContextVar[frozenset[Address]] = ContextVar("toolstash_flights", default=frozenset())
-"""The leases that this call holds, so that a producer which calls itself does not wait for itself."""
+Run = Callable[[Ticket | None], Awaitable[Any]]
+"""Runs the producer and stores what it gives; the ticket goes along to the store."""
+
+_REFUSALS = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
 
 
-async def fly(flights: Flights, at: Address, name: str, digest: str, run: Callable[[], Awaitable[Any]]) -> Any:
+class _Flight:
+    """What the code that a leader runs is in. It may start tasks that live on when the flight is over."""
+
+    def __init__(self, flights: Flights, at: Address) -> None:
+        self.place = (flights, at)
+        self.is_in_air = True
+
+
+_around: ContextVar[tuple[_Flight, ...]] = ContextVar("toolstash_flights", default=())
+"""The flights that this code runs in: a producer that calls itself must not wait for itself."""
+
+
+async def fly(flights: Flights, at: Address, name: str, digest: str, run: Run) -> Any:
     """Runs a producer for a workspace, or gives what the worker gets that runs the same call just now.
 
     Args:
@@ -48,35 +62,31 @@ async def fly(flights: Flights, at: Address, name: str, digest: str, run: Callab
         ProducerFailedError: It failed elsewhere with an exception of the producer's own.
         ToolstashError: It failed here, or elsewhere in the same way.
     """
-    if at in _held.get():
-        return await run()
-    token = secrets.token_hex(8)
-    standing = await _joined(flights, at, token, digest)
-    if standing.role == "landed":
-        return _result_of(standing.outcome, name)
-    return await _lead(flights, at, token, run)
-
-
-def digest_of(functions: Sequence[Callable[..., Any] | None], arguments: Mapping[str, Any]) -> str:
-    """What tells one call from another: the code that runs, and the arguments with their types.
-
-    Arguments without a JSON form, or that can be read only once, make a call like no other.
-    """
-    if not _can_be_read_again(arguments):
-        return secrets.token_hex(16)
-    try:
-        told = [f"{name}={type(value).__qualname__}:".encode() + pack(value) for name, value in arguments.items()]
-    except UnstorableValueError:
-        return secrets.token_hex(16)
-    code = [_code_of(function) for function in functions if function is not None]
-    return hashlib.sha256(b"\0".join([*code, *told])).hexdigest()[:32]
-
-
-async def _joined(flights: Flights, at: Address, token: str, digest: str) -> Standing:
-    """Waits until this caller leads, or the flight that it followed has landed."""
-    followed, pause = "", LEAST_POLL_SECONDS
+    if any(flight.is_in_air and flight.place == (flights, at) for flight in _around.get()):
+        return await run(None)
+    followed, times_overtaken = "", 0
     while True:
-        standing = await flights.join(at, token, digest, followed)
+        token = secrets.token_hex(8)
+        standing = await _joined(flights, at, token, digest, followed)
+        if standing.role == "landed":
+            return _result_of(standing.outcome, name)
+        try:
+            return await _lead(flights, at, Ticket(token, standing.generation), run)
+        except OvertakenError:
+            followed, times_overtaken = token, times_overtaken + 1
+            if times_overtaken == MOST_TIMES_OVERTAKEN:
+                raise
+
+
+async def _joined(flights: Flights, at: Address, token: str, digest: str, followed: str) -> Standing:
+    """Waits until this caller leads, or the flight that it followed has landed."""
+    pause = LEAST_POLL_SECONDS
+    while True:
+        try:
+            standing = await flights.join(at, token, digest, followed)
+        except BaseException:  # the lease may be ours without our knowing
+            await _land(flights, at, token, b"", LEAVING_SECONDS)
+            raise
         if standing.role != "busy":
             return standing
         followed = standing.leader if standing.is_same else ""
@@ -84,31 +94,32 @@ async def _joined(flights: Flights, at: Address, token: str, digest: str) -> Sta
         pause = min(pause * 1.5, MOST_POLL_SECONDS)
 
 
-async def _lead(flights: Flights, at: Address, token: str, run: Callable[[], Awaitable[Any]]) -> Any:
-    outcome = b""
+async def _lead(flights: Flights, at: Address, ticket: Ticket, run: Run) -> Any:
+    outcome, seconds = b"", LEAVING_SECONDS
     try:
-        async with _renewed(flights, at, token):
-            with _holding(at):
-                result = await run()
-        outcome = _outcome({"result": result})
+        async with _renewed(flights, at, ticket.token):
+            with _in_flight(flights, at):
+                result = await run(ticket)
+        outcome, seconds = _outcome_of(result), float("inf")
         return result
-    except ToolstashError as error:
-        outcome = _outcome({"refused": type(error).__name__, "told": error.to_llm_dict()})
+    except OvertakenError:
         raise
     except Exception as error:
-        outcome = _outcome({"failed": type(error).__name__})
+        outcome, seconds = _outcome_of_failure(error), float("inf")
         raise
     finally:
-        await _land(flights, at, token, outcome)
+        await _land(flights, at, ticket.token, outcome, seconds)
 
 
 @contextmanager
-def _holding(at: Address) -> Generator[None]:
-    reset = _held.set(_held.get() | {at})
+def _in_flight(flights: Flights, at: Address) -> Generator[None]:
+    flight = _Flight(flights, at)
+    reset = _around.set((*_around.get(), flight))
     try:
         yield
     finally:
-        _held.reset(reset)
+        flight.is_in_air = False
+        _around.reset(reset)
 
 
 @asynccontextmanager
@@ -129,24 +140,33 @@ async def _renewed(flights: Flights, at: Address, token: str) -> AsyncGenerator[
         await asyncio.gather(task, return_exceptions=True)
 
 
-async def _land(flights: Flights, at: Address, token: str, outcome: bytes) -> None:
-    """Gives the lease back, also when cancelled. If the store does not answer, the lease ends by itself."""
-    with anyio.move_on_after(LANDING_SECONDS, shield=True):
+async def _land(flights: Flights, at: Address, token: str, outcome: bytes, seconds: float) -> None:
+    """Gives the lease back, also when cancelled. If the store does not answer in time, the lease ends by itself."""
+    with anyio.move_on_after(seconds, shield=True):
         try:
             await flights.land(at, token, outcome)
         except StoreUnavailableError:
             logger.info("the lease of %s was not given back", at.workspace_id, exc_info=True)
 
 
-def _outcome(told: dict[str, Any]) -> bytes:
+def _outcome_of(result: Any) -> bytes:
     """What those who follow are told; nothing, where it has no form that travels: then they run themselves."""
-    result = told.get("result")
-    if isinstance(result, WorkspaceRef):
-        told = {"ref": asdict(result)}
     try:
-        return pack(told)
+        return pack({"ref": asdict(result)} if isinstance(result, WorkspaceRef) else {"result": result})
     except UnstorableValueError:
         return b""
+
+
+def _outcome_of_failure(error: Exception) -> bytes:
+    kind = type(error)
+    if not isinstance(error, ToolstashError):
+        return pack({"failed": kind.__name__})
+    told = {"error": error.message, "suggested_action": error.suggested_action}
+    known = {"refused": kind.__name__ if _REFUSALS.get(kind.__name__) is kind else ToolstashError.__name__}
+    try:
+        return pack(known | {"told": error.details | told})
+    except UnstorableValueError:
+        return pack(known | {"told": told})
 
 
 def _result_of(outcome: bytes, name: str) -> Any:
@@ -154,31 +174,6 @@ def _result_of(outcome: bytes, name: str) -> Any:
     if "failed" in told:
         raise ProducerFailedError(f"{name} failed ({told['failed']}).", tool=name)
     if "refused" in told:
-        raise _same_refusal(told["refused"], told["told"])
+        details = dict(told["told"])
+        raise _REFUSALS[told["refused"]](details.pop("error"), **details)
     return WorkspaceRef(**told["ref"]) if "ref" in told else told["result"]
-
-
-def _same_refusal(class_name: str, told: dict[str, Any]) -> ToolstashError:
-    """The refusal that another worker had."""
-    kind = getattr(toolstash.errors, class_name, ToolstashError)
-    return kind(told.pop("error"), **told)
-
-
-def _can_be_read_again(value: Any) -> bool:
-    if isinstance(value, Mapping):
-        return all(map(_can_be_read_again, cast(Mapping[Any, Any], value).values()))
-    if isinstance(value, (list, tuple)):
-        return all(map(_can_be_read_again, cast(Sequence[Any], value)))
-    return not (hasattr(value, "__next__") or hasattr(value, "__anext__"))
-
-
-def _code_of(function: Callable[..., Any]) -> bytes:
-    """A function's name and code, so that two versions of a program do not share an outcome."""
-    name = f"{getattr(function, '__module__', '')}.{getattr(function, '__qualname__', type(function).__qualname__)}"
-    code = getattr(function, "__code__", None)
-    return name.encode() + (_words_of(code) if isinstance(code, CodeType) else b"")
-
-
-def _words_of(code: CodeType) -> bytes:
-    constants = [_words_of(one) if isinstance(one, CodeType) else repr(one).encode() for one in code.co_consts]
-    return b"\0".join([code.co_code, *(name.encode() for name in code.co_names), *constants])

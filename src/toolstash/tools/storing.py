@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass
 from dataclasses import replace as with_changes
 from typing import Any
 
@@ -12,6 +12,7 @@ from toolstash.contracts import Limits, WorkspaceMeta, WorkspaceRef
 from toolstash.schema.function import function_name
 from toolstash.store.base import BaseStore
 from toolstash.store.cpu import on_cpu
+from toolstash.store.flights import Ticket
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import ReplaceRule
 from toolstash.store.session import current_session
@@ -64,8 +65,24 @@ class Storing:
             )
         )
 
-    async def keep(self, producer: Producer, workspace_id: str | None, arguments: dict[str, Any], result: Any) -> Any:
-        """Stores a producer's result and gives its notice, or the result itself where it is small enough."""
+    @property
+    def options(self) -> tuple[Any, ...]:
+        """What the outcome of a producer depends on."""
+        return (*astuple(self.limits), self.inline_below_chars)
+
+    async def keep(
+        self,
+        producer: Producer,
+        workspace_id: str | None,
+        arguments: dict[str, Any],
+        result: Any,
+        ticket: Ticket | None,
+    ) -> Any:
+        """Stores a producer's result and gives its notice, or the result itself where it is small enough.
+
+        Raises:
+            OvertakenError: Another worker makes the workspace now; the ticket says for whom this one did.
+        """
         payload = await Payload.of(result)
         if self.inline_below_chars > 0 and not payload.is_stream:
             chars = await on_cpu(lambda: encoded_chars(result))
@@ -81,7 +98,7 @@ class Storing:
             ttl=producer.ttl,
             index=producer.index,
         )
-        rule = ReplaceRule(producer.workspace_type, (name, PIPELINE_PRODUCER))
+        rule = ReplaceRule(producer.workspace_type, (name, PIPELINE_PRODUCER), ticket)
         ref = await self.put(draft, payload, producer.toolsets, rule)
         return ref.to_dict() if producer.notify else ref
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import AsyncGenerator, Collection, Sequence
-from contextlib import aclosing
 from typing import Any
+from weakref import WeakSet
 
 from toolstash.blocking import Blocking
 from toolstash.contracts import EVENT_KINDS, Event, EventKind, Stats, WorkspaceMeta
@@ -13,7 +13,9 @@ from toolstash.errors import SessionRequiredError
 from toolstash.store import watching
 from toolstash.store.base import BaseStore
 from toolstash.store.session import current_session
+from toolstash.store.signal import Signal
 from toolstash.tools.lifetime import Lifetime, RunningCall
+from toolstash.wire.keys import split_label
 
 
 class Workspaces:
@@ -23,6 +25,7 @@ class Workspaces:
         self.store = store
         self.require_session = require_session
         self._lifetime = Lifetime()
+        self._watching: WeakSet[Signal] = WeakSet()
 
     async def list_workspaces(self, workspace_type: str | None = None) -> list[str]:
         """Ids of the live workspaces that the caller sees, oldest first."""
@@ -81,22 +84,17 @@ class Workspaces:
             ValueError: A kind that there is not.
             InvalidArgumentError: `after` is not the id of an event of this session.
             StoreUnavailableError: The store does not answer, for half a minute once watching has begun.
-            RuntimeError: The store was closed meanwhile.
+            RuntimeError: The Ctx or the store was closed meanwhile.
         """
-        wanted = frozenset(EVENT_KINDS if kinds is None else [kinds] if isinstance(kinds, str) else kinds)
-        if not wanted <= set(EVENT_KINDS):
-            raise ValueError(f"kinds are some of {', '.join(EVENT_KINDS)}, not {sorted(wanted - set(EVENT_KINDS))}")
-        self.check_session()
-        return self._watch(self._watched_spaces(), wanted, workspace_type, after)
-
-    async def _watch(
-        self, spaces: Sequence[str], kinds: frozenset[str], workspace_type: str | None, after: str | None
-    ) -> AsyncGenerator[Event]:
+        chosen = frozenset(EVENT_KINDS if kinds is None else [kinds] if isinstance(kinds, str) else kinds)
+        if not chosen <= set(EVENT_KINDS):
+            raise ValueError(f"kinds are some of {', '.join(EVENT_KINDS)}, not {sorted(chosen - set(EVENT_KINDS))}")
         self._check_open()
-        async with aclosing(watching.events(self.store, spaces, after)) as events:
-            async for event in events:
-                if event.kind in kinds and workspace_type in (None, event.workspace_type):
-                    yield event
+
+        def wanted(event: Event) -> bool:
+            return event.kind in chosen and workspace_type in (None, event.workspace_type)
+
+        return watching.events(self.store, self._watched_spaces(), after, wanted=wanted, signals=self._watching)
 
     async def wait_for_workspace(
         self,
@@ -109,7 +107,8 @@ class Workspaces:
         """Waits until a workspace is there; returns at once if it is.
 
         Args:
-            workspace_id: Which; None: the newest one of the type.
+            workspace_id: Which; None: the newest one of the type. In a session, the name without the session's ending
+                will do: the session's own workspace comes before a shared one of that name.
             workspace_type: Of which type it has to be; None: any.
             version: A version that the caller has seen: waits for another one. Needs `workspace_id`.
             timeout: Seconds to wait at most; None: for ever.
@@ -118,30 +117,52 @@ class Workspaces:
             TimeoutError: There was none in time.
             ValueError: Neither an id nor a type, or a version without an id.
             StoreUnavailableError: The store does not answer.
-            RuntimeError: The store was closed meanwhile.
+            RuntimeError: The Ctx or the store was closed meanwhile.
         """
         if (workspace_id or workspace_type) is None or (version is not None and workspace_id is None):
             raise ValueError("name a workspace_id or a workspace_type; version goes with workspace_id")
 
-        async def look() -> WorkspaceMeta | None:
-            named = workspace_id or next(reversed(await self.store.list_workspaces(workspace_type)), None)
-            meta = None if named is None else await self.store.get_meta(named)
-            fits = meta is not None and workspace_type in (None, meta.workspace_type) and meta.version != version
-            return meta if fits else None
-
-        self.check_session()
         self._check_open()
+        names = [None] if workspace_id is None else self._meant(workspace_id)
+
+        async def look() -> WorkspaceMeta | None:
+            for name in names:
+                named = name or next(reversed(await self.store.list_workspaces(workspace_type)), None)
+                meta = None if named is None else await self.store.get_meta(named)
+                if meta is not None and workspace_type in (None, meta.workspace_type) and meta.version != version:
+                    return meta
+            return None
+
         try:
-            return await watching.until(self.store, self._watched_spaces(), look, timeout)
+            return await watching.until(
+                self.store,
+                self._watched_spaces(),
+                look,
+                timeout_seconds=timeout,
+                ticks=current_session() is None,
+                signals=self._watching,
+            )
         except TimeoutError as error:
             what = f"'{workspace_id}'" if workspace_id else f"of type '{workspace_type}'"
             newer = " with another version" if version else ""
             raise TimeoutError(f"no workspace {what}{newer} within {timeout} s") from error
 
+    def _meant(self, workspace_id: str) -> list[str | None]:
+        """The ids that a name may stand for: in a session, first that of a workspace which the session has made."""
+        session = current_session()
+        if session is None or split_label(workspace_id)[1]:
+            return [workspace_id]
+        return [self.store.place(workspace_id, "", session).workspace_id, workspace_id]
+
     def _check_open(self) -> None:
         """What watches or waits is not counted as a running call: closing ends it and does not wait for it."""
-        with self.running():
-            pass
+        self.check_session()
+        self._lifetime.check()
+
+    def end_watching(self) -> None:
+        """Lets everything that watches or waits end with a RuntimeError."""
+        for signal in list(self._watching):
+            signal.fail(RuntimeError("this Ctx was closed while it was watched"))
 
     def _watched_spaces(self) -> Sequence[str]:
         return self.store.visible_spaces() or [SHARED]

@@ -156,6 +156,7 @@ class Commit:
     fields: Mapping[str, Any]
     max_workspaces: int | None = None
     max_bytes: int | None = None
+    ticket: tuple[str, str] = ("", "")
 
 
 def commit(at: WorkspaceKeys, operation: str, what: Commit) -> ScriptCall:
@@ -172,6 +173,7 @@ def commit(at: WorkspaceKeys, operation: str, what: Commit) -> ScriptCall:
         what.tombstone,
         _or_blank(what.max_workspaces),
         _or_blank(what.max_bytes),
+        *what.ticket,
         rule_type,
         len(producers),
         *producers,
@@ -316,7 +318,7 @@ def release(at: WorkspaceKeys, version: str, view: str, build: str) -> ScriptCal
 
 def join_flight(at: WorkspaceKeys, token: str, digest: str, followed: str) -> ScriptCall:
     """Takes the lease of a workspace's producer if it is free. Reply: see join_flight.lua."""
-    keys = (at.lease, at.landed(followed) if followed else at.lease)
+    keys = (at.lease, at.landed(followed) if followed else at.lease, at.meta)
     return ScriptCall(JOIN_FLIGHT, keys, (token, digest, layout.FLIGHT_MS, layout.LANDED_MS, followed))
 
 

@@ -1,14 +1,15 @@
 -- Publishes a generation in one step: checks the replace rule, points meta at it, sets every expiry, retires the old one.
 -- KEYS: meta, gone, operation, created, expiring.
 -- ARGV: base, part, generation, kind, parts, ttl ms or '', tombstone, max workspaces or '', max bytes or '',
---       rule type or '', number of allowed producers, the producers, then pairs for meta.
+--       token of a leader and the generation when it began, or '', rule type or '', number of allowed producers, the producers, then pairs for meta.
 -- Returns lines: "ok", time in µs, dropped parts…, where after a blank "1" means that there are indexes to be taken
---   away, else "0" | "conflict", type, producer | "torn" | "quota".
+--   away, else "0" | "conflict", type, producer | "torn" | "quota" | "overtaken".
 local meta, gone, operation, created, expiring = KEYS[1], KEYS[2], KEYS[3], KEYS[4], KEYS[5]
 local base, part, generation, kind = ARGV[1], ARGV[2], ARGV[3], ARGV[4]
 local parts, ttl, tombstone = tonumber(ARGV[5]), tonumber(ARGV[6]), ARGV[7]
 local max_workspaces, max_bytes = tonumber(ARGV[8]), tonumber(ARGV[9])
-local rule_type, producers = ARGV[10], tonumber(ARGV[11])
+local token, began_with = ARGV[10], ARGV[11]
+local rule_type, producers = ARGV[12], tonumber(ARGV[13])
 local stem = base .. part .. ':'
 local new_keys = part_keys(stem, kind, generation)
 
@@ -18,7 +19,7 @@ if earlier then
 end
 
 local fields = {}
-for position = 12 + producers, #ARGV do
+for position = 14 + producers, #ARGV do
   fields[#fields + 1] = ARGV[position]
 end
 local bytes, new_type = 0, ''
@@ -34,7 +35,7 @@ local function allowed(old_type, old_producer)
   if rule_type == '' then
     return true
   end
-  for position = 12, 11 + producers do
+  for position = 14, 13 + producers do
     if ARGV[position] == old_producer then
       return old_type == rule_type
     end
@@ -43,6 +44,13 @@ local function allowed(old_type, old_producer)
 end
 
 local old = redis.call('HMGET', meta, 'gen', 'kind', 'type', 'producer', 'edits')
+if token ~= '' then
+  local held = redis.call('GET', stem .. 'lease')
+  local leader = held and string.match(held, '^%S+')
+  if leader ~= token and (leader or (old[1] or '') ~= began_with) then
+    return 'overtaken'
+  end
+end
 if old[1] and not allowed(old[3], old[4]) then
   return 'conflict\n' .. old[3] .. '\n' .. old[4]
 end
