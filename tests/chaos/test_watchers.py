@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import sys
+import threading
+from asyncio.subprocess import PIPE
 from contextlib import aclosing
 
 import pytest
@@ -154,3 +157,98 @@ async def test_a_slow_network_loses_no_event(prefix: str) -> None:
             assert sorted(await heard.of(200)) == sorted(f"w{number}" for number in range(200))
             assert len(heard.events) == 200
             await heard.end()
+
+
+async def test_watchers_that_are_cancelled_twice_leave_nothing(prefix: str) -> None:
+    server = shared_server("valkey")
+    async with redis.asyncio.Redis.from_url(server.url) as client, RedisStore(server.url, prefix=prefix) as store:
+        ctx = Ctx(store)
+        await put(store, [1])
+        for turns in range(12):
+            task = asyncio.ensure_future(anext(ctx.watch()))
+            for _ in range(turns):
+                await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.sleep(0)
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+        async def nobody_listens() -> bool:
+            tasks = [task for task in asyncio.all_tasks() if "_Listener" in repr(task)]
+            reading = [one for one in await client.client_list() if one["cmd"] == "xread"]
+            return not tasks and not reading
+
+        await until(nobody_listens, what="nobody listens any more")
+        assert store._listeners._listeners == {}
+
+
+PROGRAM = """
+import asyncio, sys, time
+from toolstash import Ctx
+
+async def main():
+    async with Ctx(sys.argv[1], prefix=sys.argv[2]) as ctx:
+        await ctx.store_workspace([1], workspace_type="rows", workspace_id="w", ttl=60)
+        if sys.argv[3] == "named":
+            events = ctx.watch(after="0")
+            async for event in events:
+                print(event.kind)
+                break
+        else:
+            async for event in ctx.watch(after="0"):
+                print(event.kind)
+                break
+
+started = time.monotonic()
+asyncio.run(main())
+ctx = Ctx(sys.argv[1], prefix=sys.argv[2])
+for event in ctx.blocking.watch(after="0"):
+    print(event.kind)
+    break
+ctx.blocking.aclose()
+assert time.monotonic() - started < 2.5, "leaving took long"
+"""
+
+
+@pytest.mark.parametrize("way", ["named", "unnamed"])
+async def test_leaving_the_loop_is_quiet_and_quick(way: str, prefix: str) -> None:
+    words = (sys.executable, "-W", "always", "-c", PROGRAM, shared_server("redis-8.2").url, prefix, way)
+    process = await asyncio.create_subprocess_exec(*words, stdout=PIPE, stderr=PIPE)
+    shown, complaints = await process.communicate()
+    assert complaints.decode() == ""
+    assert shown.decode().split() == ["created", "created"]
+
+
+async def test_closing_in_another_loop_ends_watching_too(prefix: str) -> None:
+    store = RedisStore(shared_server("valkey").url, prefix=prefix)
+    ctx = Ctx(store)
+    started = threading.Event()
+
+    def watch() -> str:
+        events = ctx.blocking.watch(after="0")
+        started.set()
+        try:
+            return next(events).kind
+        except RuntimeError as error:
+            return str(error)
+
+    thread = asyncio.create_task(asyncio.to_thread(watch))
+    await asyncio.to_thread(started.wait)
+    await until(lambda: len(store._listeners._listeners) == 1, what="it listens")
+    await until(lambda: all(one.signals for one in store._listeners._listeners.values()))
+    await store.aclose()
+    assert await asyncio.wait_for(thread, 10) == "the store was closed while it was watched"
+    await asyncio.to_thread(store.blocking.aclose)
+
+
+async def test_what_the_server_refuses_for_good_is_told(prefix: str) -> None:
+    server = shared_server("valkey")
+    async with redis.asyncio.Redis.from_url(server.url) as client:
+        rights = (f"~{prefix}:*", "+@all", "-@admin", "-@dangerous", "-xrange")
+        await client.execute_command("ACL", "SETUSER", prefix, "reset", "on", ">word", *rights)
+        url = f"redis://{prefix}:word@127.0.0.1:{server.port}"
+        async with RedisStore(url, prefix=prefix, command_timeout_seconds=0.3) as store:
+            await put(store, [1])
+            with pytest.raises(StoreUnavailableError, match="refused"):
+                await asyncio.wait_for(anext(Ctx(store).watch(after="0")), 20)
+        await client.execute_command("ACL", "DELUSER", prefix)
