@@ -20,7 +20,6 @@ from typing import Any
 
 import anyio
 
-from toolstash import errors
 from toolstash.contracts import Address, WorkspaceRef
 from toolstash.errors import ProducerFailedError, StoreUnavailableError, ToolstashError, UnstorableValueError
 from toolstash.store.codec import pack, unpack
@@ -36,7 +35,12 @@ MOST_TIMES_OVERTAKEN = 3
 Run = Callable[[Ticket | None], Awaitable[Any]]
 """Runs the producer and stores what it gives; the ticket goes along to the store."""
 
-_REFUSALS = {kind.__name__: kind for kind in vars(errors).values() if isinstance(kind, type)}
+
+def _family(kind: type[ToolstashError]) -> list[type[ToolstashError]]:
+    return [kind, *(member for child in kind.__subclasses__() for member in _family(child))]
+
+
+_REFUSALS = {kind.__name__: kind for kind in _family(ToolstashError) if kind.__module__ == ToolstashError.__module__}
 
 
 class _Flight:
