@@ -5,7 +5,7 @@ Each case with its own small input; more of it is shown at length elsewhere:
 | Case | Its input | At length |
 |---|---|---|
 | F13 wrong reply after a cancel | here | chaos/test_cancellations.py, wire/test_cluster.py, workers/test_uvicorn.py |
-| F14 another event loop | workers/test_scripts.py: loops in a row, test clients; workers/test_celery.py | wire/test_connection.py |
+| F14 another event loop | workers/test_scripts.py: loops in a row, test clients | wire/test_connection.py |
 | F15 a full pool | here | wire/test_connection.py::test_a_full_pool_waits_and_names_its_setting |
 | F16 failover | chaos/test_promotions.py::test_writers_find_the_promoted_replica | wire/test_sentinel.py |
 | F17 managed servers | search/test_abilities.py::test_f17_a_user_without_search_rights_has_all_the_rest | |
@@ -16,7 +16,7 @@ Each case with its own small input; more of it is shown at length elsewhere:
 | F22 prefixes and ids | here: ids | contract/test_sessions.py, contract/test_doors.py: prefixes |
 | F23 a fake server | contract/, on each of them | here: a small life |
 | F42 a cache without identity | contract/test_flights.py: two sessions, two versions of a program | |
-| F43 the other worker does not know | workers/test_uvicorn.py: four workers, no sticky sessions | examples/11_concurrent_server.py |
+| F43 the other worker does not know | workers/test_uvicorn.py: four workers, no sticky sessions | |
 """
 
 from __future__ import annotations

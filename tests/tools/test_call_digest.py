@@ -168,7 +168,7 @@ def versions() -> tuple[Callable[..., Any], Callable[..., Any]]:
 
     old = fetch
 
-    def fetch(query: str) -> list[str]:  # noqa: F811
+    def fetch(query: str) -> list[str]:
         return [query, "new"]
 
     return old, fetch
