@@ -131,7 +131,7 @@ def tool_call(tool: str | None, *, session_id: str | None = None, call_id: str |
     span = tracer.start_span("execute_tool" if tool is None else f"execute_tool {tool}", attributes=attributes)
     if session_id is not None and span.is_recording():
         span.set_attribute("toolstash.session", _label(session_id))
-    return _SeenSpan(span)
+    return _SeenSpan(span) if span.is_recording() else _UNSEEN
 
 
 def producing(name: str, workspace_type: str) -> Span:
@@ -140,7 +140,8 @@ def producing(name: str, workspace_type: str) -> Span:
     if tracer is None:
         return _UNSEEN
     attributes = {"toolstash.producer": name, "toolstash.workspace_type": workspace_type}
-    return _SeenSpan(tracer.start_span(f"toolstash.produce {name}", attributes=attributes))
+    span = tracer.start_span(f"toolstash.produce {name}", attributes=attributes)
+    return _SeenSpan(span) if span.is_recording() else _UNSEEN
 
 
 def store_trip(
@@ -164,7 +165,8 @@ def store_trip(
         attributes["db.stored_procedure.name"] = operation
     if batch_size is not None:
         attributes["db.operation.batch.size"] = batch_size
-    return _SeenTrip(tracer.start_span(operation, kind=SpanKind.CLIENT, attributes=attributes))
+    span = tracer.start_span(operation, kind=SpanKind.CLIENT, attributes=attributes)
+    return _SeenTrip(span) if span.is_recording() else _UNSEEN
 
 
 def store_batch(

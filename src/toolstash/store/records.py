@@ -26,7 +26,7 @@ SKEW_BYTES = 8_000_000  # what 2,000 rows of the largest size may weigh before c
 
 @dataclass(slots=True)
 class Record:
-    """One moment of a workspace's meta. Not frozen, because freezing triples what each page pays for it."""
+    """One moment of a workspace's meta, never changed. Not frozen, because freezing triples what it costs."""
 
     generation: str
     revision: str
@@ -58,25 +58,7 @@ class Record:
                 f"Workspace '{at.workspace_id:.150}' is in a format ({reply[0]!r}) that this version cannot read.",
                 suggested_action="Tell the user that all workers need the same version of toolstash.",
             )
-        return cls(
-            generation=reply[1].decode(),
-            revision=reply[2].decode(),
-            kind=cast(Kind, reply[3].decode()),
-            count=int(reply[4]),
-            parts=int(reply[5]),
-            bytes=int(reply[6]),
-            chars=int(reply[7]),
-            largest=int(reply[8]),
-            codec=cast(Codec, reply[9].decode()),
-            created=int(reply[10]),
-            accessed=int(reply[11]),
-            edits=int(reply[12]),
-            non_finite=int(reply[13]),
-            limits=_limits(reply[14]),
-            workspace_type=_word(reply[15]),
-            producer=_word(reply[16]),
-            info=reply[17],
-        )
+        return _record_of(tuple(reply))
 
     @property
     def version(self) -> str:
@@ -135,6 +117,30 @@ class Record:
             created_at=self.created / 1e6,
             last_accessed_at=self.accessed / 1e6,
         )
+
+
+@lru_cache(maxsize=2_048)
+def _record_of(reply: tuple[bytes, ...]) -> Record:
+    """Pages of one workspace mostly come with the meta that came before."""
+    return Record(
+        generation=reply[1].decode(),
+        revision=reply[2].decode(),
+        kind=cast(Kind, reply[3].decode()),
+        count=int(reply[4]),
+        parts=int(reply[5]),
+        bytes=int(reply[6]),
+        chars=int(reply[7]),
+        largest=int(reply[8]),
+        codec=cast(Codec, reply[9].decode()),
+        created=int(reply[10]),
+        accessed=int(reply[11]),
+        edits=int(reply[12]),
+        non_finite=int(reply[13]),
+        limits=_limits(reply[14]),
+        workspace_type=_word(reply[15]),
+        producer=_word(reply[16]),
+        info=reply[17],
+    )
 
 
 @lru_cache(maxsize=64)

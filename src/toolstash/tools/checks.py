@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from toolstash.contracts import DataShape, WorkspaceMeta
 from toolstash.errors import WorkspaceShapeMismatchError, WorkspaceTypeMismatchError
 
@@ -18,7 +20,7 @@ def check_type(meta: WorkspaceMeta, expected: str | None, reader: str) -> None:
         )
 
 
-def check_shape(meta: WorkspaceMeta, expected: DataShape | None, suggested_action: str) -> None:
+def check_shape(meta: WorkspaceMeta, expected: DataShape | None, suggested_action: Callable[[], str]) -> None:
     """Raises WorkspaceShapeMismatchError for another shape; None expects nothing."""
     if expected is not None and meta.data_shape != expected:
         raise WorkspaceShapeMismatchError(
@@ -26,5 +28,5 @@ def check_shape(meta: WorkspaceMeta, expected: DataShape | None, suggested_actio
             workspace_id=meta.workspace_id[:150],
             expected_shape=expected,
             actual_shape=meta.data_shape,
-            suggested_action=suggested_action,
+            suggested_action=suggested_action(),
         )

@@ -192,7 +192,7 @@ class ToolSet:
 
     def _check(self, meta: WorkspaceMeta, shape: DataShape | None) -> None:
         check_type(meta, self.workspace_type, "tool")
-        check_shape(meta, shape, self._tools_for(meta.data_shape))
+        check_shape(meta, shape, lambda: self._tools_for(meta.data_shape))
 
     def _tools_for(self, shape: DataShape) -> str:
         names = [name for name, entry in self.entries.items() if entry.data_shape in (None, shape)]
