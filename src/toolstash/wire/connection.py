@@ -8,6 +8,7 @@ it repeats writes blindly; ours repeats scripts, each of which does its work onc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import os
 import threading
@@ -15,6 +16,7 @@ import time
 from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Sequence
 from dataclasses import replace as with_changes
 from typing import Any, TypeVar, cast
+from weakref import WeakSet
 
 import anyio
 import anyio.to_thread
@@ -38,7 +40,8 @@ Client = Server | Cluster
 
 _MANY_RETRIES = 1_000  # the deadline ends them
 _MOST_WAITING = 10_000  # waiting commands at a time; each has a connection
-_inherited: list[_LoopPool] = []  # pools of a parent process: kept, so that nothing closes the parent's sockets
+_inherited: list[_LoopPool] = []  # pools of a parent process: kept, so that nothing of its loops is collected
+_live: WeakSet[Connections] = WeakSet()
 
 
 class Connections:
@@ -54,8 +57,8 @@ class Connections:
         self._settings = settings
         self._traced = server_attributes(source.arguments)
         self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
-        self._pid = os.getpid()
         self._lock = threading.Lock()
+        _live.add(self)
 
     async def run(self, call: ScriptCall) -> Any:
         """Runs one script, whose keys lie in one slot, in one round trip (two when the server does not know it yet)."""
@@ -128,18 +131,19 @@ class Connections:
     @property
     def is_open(self) -> bool:
         """Whether this process has connected in this event loop."""
-        return self._pid == os.getpid() and asyncio.get_running_loop() in self._pools
+        return asyncio.get_running_loop() in self._pools
 
     async def aclose(self) -> None:
         """Closes the pools of the running loop and of the blocking door, and those of loops that have ended."""
         loop, door = asyncio.get_running_loop(), door_loop()
         pool = self._pools.pop(loop, None)
-        if pool is not None and self._pid == os.getpid():
+        if pool is not None:
             await pool.close()
         pool = self._pools.pop(door, None) if door is not None and door is not loop else None
-        if pool is not None and door is not None and self._pid == os.getpid():
+        if pool is not None and door is not None:
             await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(pool.close(), door))
-        self._drop_ended()
+        with self._lock:
+            self._drop_ended()
 
     async def _within(self, seconds: float, work: Callable[[Client], Awaitable[list[Any]]]) -> list[Any]:
         """Does the work once; refusals become values."""
@@ -208,13 +212,12 @@ class Connections:
     async def _pool(self) -> _LoopPool:
         loop = asyncio.get_running_loop()
         pool = self._pools.get(loop)
-        if pool is not None and pool.pid == os.getpid():
+        if pool is not None:
             return pool
         arguments = dict(self.source.arguments)
         if self.source.embedded_directory is not None:
             arguments["path"] = await self.embedded_socket()
         with self._lock:
-            self._leave_parents_pools()
             self._drop_ended()
             pool = self._pools.get(loop) or _LoopPool(self.source, arguments, self._settings)
             self._pools[loop] = pool
@@ -233,22 +236,26 @@ class Connections:
         server = await anyio.to_thread.run_sync(embedded.ensure_server, directory)
         return server.socket_path
 
-    def _leave_parents_pools(self) -> None:
-        if self._pid != os.getpid():
-            _inherited.extend(self._pools.values())
-            self._pools.clear()
-            self._pid = os.getpid()
+    def leave_parents_pools(self) -> None:
+        """Lets go of a parent process's connections, in the child, without a word to the server or to the loop."""
+        self._lock = threading.Lock()
+        for pool in self._pools.values():
+            with contextlib.suppress(Exception):
+                pool.abandon()
+        _inherited.extend(self._pools.values())
+        self._pools.clear()
 
     def _drop_ended(self) -> None:
-        for loop in [loop for loop in self._pools if loop.is_closed()]:
-            self._pools.pop(loop).abandon()
+        for loop in list(self._pools):
+            pool = self._pools.pop(loop, None) if loop.is_closed() else None
+            if pool is not None:
+                pool.abandon()
 
 
 class _LoopPool:
     """The connections of one process and one event loop."""
 
     def __init__(self, source: Source, arguments: dict[str, Any], settings: Settings) -> None:
-        self.pid = os.getpid()
         self.client = _client_of(source, arguments, settings)
         many = with_changes(settings, max_connections=_MOST_WAITING)
         self._make_waiting = lambda: _client_of(source, arguments, many)
@@ -359,3 +366,13 @@ def _without_errors(replies: list[Any]) -> list[Any]:
         if isinstance(reply, Exception):
             raise reply
     return replies
+
+
+def _leave_parents_connections() -> None:
+    """Closed later, by a collector, they would be taken out of the epoll set that the child shares with its parent."""
+    for connections in list(_live):
+        connections.leave_parents_pools()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_leave_parents_connections)

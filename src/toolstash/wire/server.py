@@ -112,6 +112,7 @@ def _close_socket(transport: Any) -> None:
     if encrypted is not None:
         transport._closed = True
         transport = encrypted._transport
+    transport._closing = True  # or its writer, when it is collected, would ask the loop to let go of it
     if getattr(transport, "_sock", None) is not None:
         transport._sock.close()
         transport._sock = None
