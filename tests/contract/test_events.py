@@ -304,3 +304,24 @@ async def test_an_expired_workspace_is_none_for_those_who_store(store: BaseStore
     await limited.store_workspace([1], workspace_type="other", workspace_id="short")
     kinds = [event.kind for event in await taken(ctx.watch(after="0"), 5)]
     assert kinds.count("replaced") == 0
+
+
+async def test_who_waits_looks_only_when_it_concerns_him(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = Ctx(store)
+    looks = 0
+    listed = store.list
+
+    async def counted(*arguments: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await listed(*arguments)
+
+    monkeypatch.setattr(store, "list", counted)
+    with ctx.session("one"):
+        waiting = asyncio.create_task(ctx.wait_for_workspace(workspace_type="papers", timeout=20))
+        await until(lambda: looks == 2, what="it waits")
+        for number in range(30):
+            await ctx.store_workspace([number], workspace_type="notes")
+        await store_rows(ctx, "w")
+        assert (await waiting).workspace_type == "papers"
+    assert looks == 3

@@ -88,30 +88,56 @@ async def until(
     spaces: Sequence[str],
     look: Callable[[], Awaitable[T | None]],
     *,
+    concerns: Callable[[Event], bool],
     timeout_seconds: float | None,
     ticks: bool,
     signals: MutableSet[Signal],
 ) -> T:
-    """Looks until there is something to be seen, at once and then whenever something happened.
+    """Looks until there is something to be seen: at once, and then whenever something happened that concerns it.
 
     Args:
-        ticks: Whether to look now and then as well, because something may happen elsewhere.
+        ticks: Whether to look now and then instead, because what happens may happen elsewhere.
 
     Raises:
         TimeoutError: Not within that time.
+        StoreUnavailableError: The store does not answer.
     """
     found = await look()
     if found is not None:
         return found
     async with asyncio.timeout(timeout_seconds), store.listening(spaces) as signal:
         signals.add(signal)
+        places = None if ticks else await _known_places(store, spaces)
         while True:
-            seen = signal.count
-            signal.check()
             found = await look()
             if found is not None:
                 return found
-            await _next_signal(signal, seen, TICK_SECONDS if ticks else None)
+            await _next_concern(store, signal, places, concerns)
+
+
+async def _known_places(store: Watched, spaces: Sequence[str]) -> dict[str, str] | None:
+    """Where events begin that are not seen yet; None for a store that keeps none."""
+    try:
+        return await _places(store, spaces, None)
+    except NotImplementedError:
+        return None
+
+
+async def _next_concern(
+    store: Watched, signal: Signal, places: dict[str, str] | None, concerns: Callable[[Event], bool]
+) -> None:
+    """Returns when something concerning happened, or, where nothing is told, after a while. Moves the places on."""
+    while True:
+        seen = signal.count
+        signal.check()
+        if places is None:
+            return await _next_signal(signal, seen, TICK_SECONDS)
+        found = await _next_events(store, places)
+        places |= {space: event.id for space, event in found}
+        if any(concerns(event) for _, event in found):
+            return None
+        if not found:
+            await signal.after(seen)
 
 
 async def _next_signal(signal: Signal, seen: int, seconds: float | None) -> None:

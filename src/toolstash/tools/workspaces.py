@@ -138,6 +138,7 @@ class Workspaces:
                 self.store,
                 self._watched_spaces(),
                 look,
+                concerns=lambda event: event.workspace_id in names or workspace_type == event.workspace_type,
                 timeout_seconds=timeout,
                 ticks=current_session() is None,
                 signals=self._watching,
