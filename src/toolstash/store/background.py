@@ -9,6 +9,9 @@ from typing import Any
 
 from toolstash.errors import StoreUnavailableError
 
+SETTLE_SECONDS = 1.0
+"""How long closing waits for jobs; nothing depends on them."""
+
 
 class Background:
     """Jobs of one store. What a job asks of a store that does not answer is left undone."""
@@ -23,9 +26,14 @@ class Background:
         task.add_done_callback(self._tasks.discard)
 
     async def settle(self) -> None:
-        """Waits for the jobs that are under way in this event loop."""
+        """Waits for the jobs that are under way in this event loop, and ends those that take long."""
         loop = asyncio.get_running_loop()
-        await asyncio.gather(*(task for task in self._tasks if task.get_loop() is loop), return_exceptions=True)
+        here = [task for task in list(self._tasks) if task.get_loop() is loop]
+        if here:
+            _, late = await asyncio.wait(here, timeout=SETTLE_SECONDS)
+            for task in late:
+                task.cancel()
+            await asyncio.gather(*late, return_exceptions=True)
 
 
 async def _suppressed(job: Awaitable[Any]) -> None:

@@ -73,6 +73,7 @@ class Listeners:
         key = (os.getpid(), asyncio.get_running_loop(), space)
         listener = self._listeners.get(key)
         if listener is None or listener.has_ended:
+            self._listeners = {key: one for key, one in self._listeners.items() if not key[1].is_closed()}
             stream = self._keys.events(space)
             listener = self._listeners[key] = _Listener(self._connections, stream, self.outage_seconds)
             self._ending.later(listener.task)
