@@ -16,16 +16,18 @@ from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 from pydoc_data.topics import topics
-from typing import Any
+from typing import Annotated, Any
 
 import httpx
-from fastapi import FastAPI, Header, Request
+from fastapi import Depends, FastAPI, HTTPException
+from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
 
 from toolstash import Ctx
 from toolstash.toolsets import paginator, pipeline, text_search
 
 WORKERS = 4
 CONVERSATIONS = {"ann": "exception", "bob": "class", "eve": "import"}
+TOKENS = {f"token-of-{name}": name for name in ["start", *CONVERSATIONS]}  # in their place: your own login
 
 
 def build() -> Ctx:
@@ -41,6 +43,13 @@ def build() -> Ctx:
     return ctx
 
 
+def session_of(bearer: Annotated[HTTPAuthorizationCredentials, Depends(HTTPBearer())]) -> str:
+    """The session is that of whoever has logged in: a client that could name one would read all of it."""
+    if bearer.credentials not in TOKENS:
+        raise HTTPException(401)
+    return TOKENS[bearer.credentials]
+
+
 def create_app() -> FastAPI:
     """The application. Each worker process makes one; it connects when it is first asked, and closes in the end."""
     ctx = build()
@@ -53,8 +62,10 @@ def create_app() -> FastAPI:
     app = FastAPI(lifespan=lifespan)
 
     @app.post("/tools/{name}")
-    async def call_tool(name: str, request: Request, x_session_id: str = Header(min_length=1)) -> dict[str, Any]:
-        answer = await ctx.adispatch_tool_call(name, await request.json(), session_id=x_session_id)
+    async def call_tool(
+        name: str, arguments: dict[str, Any], session_id: Annotated[str, Depends(session_of)]
+    ) -> dict[str, Any]:
+        answer = await ctx.adispatch_tool_call(name, arguments, session_id=session_id)
         return {"pid": os.getpid(), "answer": answer}
 
     return app
@@ -69,7 +80,7 @@ class Conversation:
 
     async def call(self, tool: str, **arguments: Any) -> tuple[int, Any]:
         """The worker that answered, and its answer."""
-        headers = {"x-session-id": self.session_id}
+        headers = {"authorization": f"Bearer token-of-{self.session_id}"}
         reply = (await self.http.post(f"/tools/{tool}", json=arguments, headers=headers)).raise_for_status().json()
         return reply["pid"], reply["answer"]
 

@@ -17,7 +17,7 @@ from pydoc_data.topics import topics
 from typing import Any
 
 from celery import Celery
-from celery.signals import worker_process_shutdown
+from celery.signals import worker_process_shutdown, worker_shutdown
 
 from toolstash import Ctx, RedisStore
 from toolstash.toolsets import pipeline, text_search
@@ -52,9 +52,10 @@ def run_tool(name: str, arguments: dict[str, Any], session_id: str) -> tuple[int
     return os.getpid(), ctx.dispatch_tool_call(name, arguments, session_id=session_id)
 
 
-@worker_process_shutdown.connect
+@worker_process_shutdown.connect  # a process of the prefork pool, after `worker_max_tasks_per_child` or with the worker
+@worker_shutdown.connect  # the worker itself, where the threads of the other pool run
 def close(**_: Any) -> None:
-    """A process of the prefork pool ends, after `worker_max_tasks_per_child` or with the worker."""
+    """Closes what this process has opened."""
     ctx.blocking.aclose()
 
 

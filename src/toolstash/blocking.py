@@ -1,74 +1,159 @@
 """The one blocking door: sync callers reach async code through a background event loop, one per process.
 
 The loop is made on first use, again after a fork, and is closed at exit. It imports nothing of toolstash.
+
+A signal handler may call while the code that it interrupts is anywhere in here, so nothing that a caller passes holds
+a lock: calls go through a deque, outcomes through a SimpleQueue, and of threads that start at once the first one stays.
 """
 
 from __future__ import annotations
 
+import _thread
 import asyncio
 import atexit
+import concurrent.futures
 import inspect
 import os
 import sys
 import threading
+import time
+from collections import deque
 from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Iterator
-from concurrent.futures import Future
+from contextlib import suppress
+from contextvars import copy_context
 from functools import partial, update_wrapper
+from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
 import anyio
-from anyio.from_thread import BlockingPortal
 
 P = ParamSpec("P")
 R = TypeVar("R")
 
 EXIT_SECONDS = 1.0
+LAST_WORDS_SECONDS = 0.05
+"""How long threads whose calls were ended at exit have to say so, before Python takes their stderr away."""
+ENDING = "the process is ending: toolstash takes no more blocking calls"
+
+
+class _Call:
+    """What a caller wants done, and where it waits for the outcome: a result or an error."""
+
+    def __init__(self, work: Callable[[], Awaitable[Any]]) -> None:
+        self.work = work
+        self.context = copy_context()
+        self.outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
+        self.is_given_up = False
+        self._scope: anyio.CancelScope | None = None
+
+    async def run(self) -> None:
+        """Does the work. Whatever it raises, `sys.exit()` too, is for its caller and not for the loop of all."""
+        try:
+            with anyio.CancelScope() as self._scope:
+                if not self.is_given_up:
+                    self.outcome.put((await self.work(), None))
+        except BaseException as error:
+            self.outcome.put((None, error))
+
+    def cancel(self) -> None:
+        if self._scope is not None:
+            self._scope.cancel()
 
 
 class _Door:
     """The background loop of this process, in a thread of its own."""
 
     def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._thread: threading.Thread | None = None
-        self._opened: Future[BlockingPortal] = Future()
         self.loop: asyncio.AbstractEventLoop | None = None
+        self.streams: set[AsyncGenerator[Any]] = set()  # those that callers pull from
+        self._calls: deque[_Call] = deque()
+        self._only_one = _thread.allocate_lock()  # never waited for
+        self._left = threading.Event()
+        self._is_closed = False
+        self._has_refused = False
 
-    def portal(self) -> BlockingPortal:
-        with self._lock:
-            if self._thread is None or not self._thread.is_alive():
-                self._opened = Future()
-                self._thread = threading.Thread(
-                    target=self._run, args=(self._opened,), name="toolstash-blocking", daemon=True
-                )
-                self._thread.start()
-            opened = self._opened
-        return opened.result()
+    @property
+    def is_ending(self) -> bool:
+        """Whether the process ends: a new thread would not even start."""
+        return self._is_closed or sys.is_finalizing()
 
-    def _run(self, opened: Future[BlockingPortal]) -> None:
+    def begin(self, call: _Call) -> None:
+        """Hands a call over. Its outcome comes in any case, also if the loop ends meanwhile."""
+        self._calls.append(call)
+        loop = self.loop
+        if self.is_ending:
+            self._refuse_waiting(asyncio.CancelledError())
+        elif loop is None or not _soon(loop, self._start_waiting):
+            _thread.start_new_thread(self._run, ())
+
+    def give_up(self, call: _Call) -> None:
+        """Cancels a call of which nobody waits for the outcome."""
+        call.is_given_up = True
+        if (loop := self.loop) is not None:
+            _soon(loop, call.cancel)
+
+    def _start_waiting(self) -> None:
+        while self._calls:
+            call = self._calls.popleft()
+            call.context.run(self._group.start_soon, call.run)
+
+    def _refuse_waiting(self, error: BaseException) -> None:
+        with suppress(IndexError):  # others may take from it as well
+            while self._calls:
+                self._calls.popleft().outcome.put((None, error))
+                self._has_refused = True
+
+    def _run(self) -> None:
+        if not self._only_one.acquire(blocking=False):
+            return
+        threading.current_thread().name = "toolstash-blocking"
+        self._left.clear()
+        end: BaseException = asyncio.CancelledError()
         try:
-            anyio.run(self._serve, opened)
+            anyio.run(self._serve)
         except BaseException as error:
-            if opened.done():
-                raise
-            opened.set_exception(error)
+            end = RuntimeError(f"the event loop of blocking calls has failed: {error!r}")
+            end.__cause__ = error
         finally:
             self.loop = None
+            self._only_one.release()
+            self._refuse_waiting(end)  # after the release: whoever comes now starts a loop of their own
+            self._left.set()
 
-    async def _serve(self, opened: Future[BlockingPortal]) -> None:
-        async with BlockingPortal() as portal:
+    async def _serve(self) -> None:
+        async with anyio.create_task_group() as self._group:
+            self._stop = anyio.Event()
             self.loop = asyncio.get_running_loop()
-            opened.set_result(portal)
-            await portal.sleep_until_stopped()
+            self._start_waiting()
+            await self._stop.wait()
+        for stream in list(self.streams):  # from outside inwards; asyncio would close those inside at the same time
+            with suppress(Exception):
+                await stream.aclose()
+
+    def _leave(self, cancel: bool) -> None:
+        self._stop.set()
+        if cancel:
+            self._has_refused = True
+            self._group.cancel_scope.cancel()
 
     def close(self) -> None:
         """Lets running calls end, then cancels them, then leaves: a user's thread cannot be stopped."""
-        thread, loop = self._thread, self.loop
+        self._is_closed = True
         for cancel in (False, True):
-            if thread is not None and loop is not None and thread.is_alive():
-                stopping = self._opened.result().stop(cancel_remaining=cancel)
-                asyncio.run_coroutine_threadsafe(stopping, loop)
-                thread.join(EXIT_SECONDS)
+            loop = self.loop
+            if loop is not None and _soon(loop, self._leave, cancel):
+                self._left.wait(EXIT_SECONDS)
+        if self._has_refused:
+            time.sleep(LAST_WORDS_SECONDS)
+
+
+def _soon(loop: asyncio.AbstractEventLoop, function: Callable[..., object], *args: Any) -> bool:
+    """Has a loop call a function; False where the loop is closed."""
+    try:
+        loop.call_soon_threadsafe(function, *args)
+    except RuntimeError:
+        return False
+    return True
 
 
 _door = _Door()
@@ -106,30 +191,34 @@ def run_blocking(function: Callable[P, Awaitable[R]], *args: P.args, **kwargs: P
     A caller that is interrupted (Ctrl-C, a time limit of a worker pool) cancels the function.
 
     Raises:
-        RuntimeError: Called where an event loop runs, which would stop the loop; await the function there.
+        RuntimeError: Called where an event loop runs, which would stop the loop; await the function there. Or the
+            process is ending.
     """
+    _check_no_loop(f"await …{getattr(function, '__name__', 'the function')}(…)")
+    return _wait_for(_door, partial(function, *args, **kwargs))
+
+
+def _check_no_loop(instead: str) -> None:
     if in_event_loop():
-        name = getattr(function, "__name__", "the function")
-        raise RuntimeError(
-            f"an event loop is running in this thread: use `await …{name}(…)` instead of the blocking form"
-        )
-    call = _door.portal().start_task_soon(_carrying_exits, partial(function, *args, **kwargs))
+        raise RuntimeError(f"an event loop is running in this thread: use `{instead}` instead of the blocking form")
+
+
+def _wait_for(door: _Door, work: Callable[[], Awaitable[R]]) -> R:
+    call = _Call(work)
     try:
-        result, wants_exit = call.result()
+        door.begin(call)
+        result, error = call.outcome.get()
     except BaseException:
-        call.cancel()  # nothing happens where the call itself has ended
+        door.give_up(call)
         raise
-    if wants_exit is not None:
-        raise wants_exit
-    return result
-
-
-async def _carrying_exits(work: Callable[[], Awaitable[R]]) -> tuple[R, None] | tuple[Any, BaseException]:
-    """A tool that calls `sys.exit()` ends its caller, not the loop that serves all callers."""
+    if error is None:
+        return result
+    if isinstance(error, asyncio.CancelledError):
+        raise (RuntimeError(ENDING) if door.is_ending else concurrent.futures.CancelledError()) from None
     try:
-        return await work(), None
-    except (SystemExit, KeyboardInterrupt) as error:
-        return None, error
+        raise error
+    finally:
+        del error  # whose traceback holds this frame
 
 
 class Blocking:
@@ -152,17 +241,32 @@ class Blocking:
 
 def _plain_or_pulled(function: Callable[P, Any], *args: P.args, **kwargs: P.kwargs) -> Any:
     result = function(*args, **kwargs)
-    return _pulled(cast(AsyncGenerator[Any], result)) if isinstance(result, AsyncGenerator) else result
+    if not isinstance(result, AsyncGenerator):
+        return result
+    return _pulled(cast(AsyncGenerator[Any], result), getattr(function, "__name__", "items"))
 
 
-def _pulled(items: AsyncGenerator[R]) -> Iterator[R]:
-    end: Any = object()
+def _pulled(items: AsyncGenerator[R], name: str) -> Iterator[R]:
+    instead = f"async for … in ….{name}(…)"
+    _check_no_loop(instead)
+    door, end = _door, cast(Any, object())
+    door.streams.add(items)
     try:
-        while (item := run_blocking(_next_or, items, end)) is not end:
+        while (item := _wait_for(_door, partial(_next_or, items, end))) is not end:
             yield item
+            _check_no_loop(instead)
     finally:
-        if not in_event_loop() and not sys.is_finalizing():
-            run_blocking(items.aclose)
+        door.streams.discard(items)
+        _close(door, items)
+
+
+def _close(door: _Door, items: AsyncGenerator[Any]) -> None:
+    if door.is_ending or door is not _door:  # a parent's stream is closed by the parent
+        return
+    if in_event_loop():  # let go of there, maybe by the garbage collector
+        door.begin(_Call(items.aclose))
+    else:
+        _wait_for(door, items.aclose)
 
 
 async def _next_or(items: AsyncIterator[R], end: R) -> R:

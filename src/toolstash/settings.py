@@ -30,9 +30,13 @@ class Settings:
     command_timeout_seconds: float = 5.0
 
     def __post_init__(self) -> None:
+        if not self.prefix:
+            raise ValueError("prefix must not be empty; None takes the default")
+        _require(int, "max_connections", self.max_connections)
         if self.max_connections < 1:
             raise ValueError(f"max_connections must be at least 1, not {self.max_connections}")
         for name in ("wait_seconds", "command_timeout_seconds"):
+            _require((int, float), name, getattr(self, name))
             if not getattr(self, name) > 0:
                 raise ValueError(f"{name} must be above 0 seconds, not {getattr(self, name)}")
         if self.command_timeout_seconds > MOST_COMMAND_SECONDS:
@@ -52,11 +56,17 @@ class Settings:
         command_timeout_seconds: float = 5.0,
         environment: Mapping[str, str] = os.environ,
     ) -> Settings:
-        """What is given, then `TOOLSTASH_URL` and `TOOLSTASH_PREFIX`, then the defaults."""
+        """What is given, then `TOOLSTASH_URL` and `TOOLSTASH_PREFIX` unless they are empty, then the defaults."""
         return cls(
-            url=url or environment.get("TOOLSTASH_URL") or DEFAULT_URL,
-            prefix=prefix or environment.get("TOOLSTASH_PREFIX") or DEFAULT_PREFIX,
+            url=url if url is not None else environment.get("TOOLSTASH_URL") or DEFAULT_URL,
+            prefix=prefix if prefix is not None else environment.get("TOOLSTASH_PREFIX") or DEFAULT_PREFIX,
             max_connections=max_connections,
             wait_seconds=wait_seconds,
             command_timeout_seconds=command_timeout_seconds,
         )
+
+
+def _require(kind: type | tuple[type, ...], name: str, value: object) -> None:
+    if isinstance(value, bool) or not isinstance(value, kind):
+        wanted = "a whole number" if kind is int else "a number of seconds"
+        raise TypeError(f"{name} must be {wanted}, not {value!r}")

@@ -442,7 +442,7 @@ async def test_the_wrong_kind_of_url_says_so(cluster: RealCluster, prefix: str) 
             await put(store, [1])
     plain = shared_server("redis-8.2").url.replace("redis://", "redis+cluster://")
     async with RedisStore(plain, prefix=prefix) as store:
-        with pytest.raises(StoreUnavailableError, match="cluster support disabled"):
+        with pytest.raises(StoreUnavailableError, match="is not a Redis Cluster"):
             await put(store, [1])
 
 

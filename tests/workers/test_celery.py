@@ -146,6 +146,23 @@ def test_tasks_that_are_ended_while_they_store_leave_nothing_half_written(url: s
         pool.program.expect_closed()
 
 
+def test_a_sync_tool_whose_task_was_ended_does_not_hold_up_its_process(url: str, tmp_path: Path) -> None:
+    mark = tmp_path / "stuck"
+    with (
+        running(url, "--pool", "prefork", "--concurrency", "1", STORING_MARK=str(mark)) as pool,
+        redis.Redis.from_url(shared_server("valkey").url) as server,
+    ):
+        task = pool.send("load_stuck", {}, "ann")
+        pid = process_that_stores(mark)
+        task.revoke(terminate=True, signal="SIGTERM")
+        until_sync(lambda: not psutil.pid_exists(pid), within=8, what="the child is gone")
+        with pytest.raises(SoftTimeLimitExceeded):
+            pool.send("load_stuck", {}, "ann", soft_time_limit=1).get(timeout=10)
+        run_the_tools(pool, rounds=2)
+        assert [key for key in server.scan_iter(f"{pool.queue}:*") if b"stuck" in key and key.endswith(b":meta")] == []
+        assert pool.program.end() == 0
+
+
 def process_that_stores(mark: Path) -> int:
     """Waits until rows are on their way."""
     return int(until_sync(lambda: mark.exists() and mark.read_text(), within=40, what="rows are on their way"))

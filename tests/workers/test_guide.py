@@ -43,6 +43,7 @@ def loaded(name: str, words: str, monkeypatch: pytest.MonkeyPatch) -> ModuleType
 
 
 def test_the_server_the_tasks_and_their_tools(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("API_TOKENS", '{"token of ann": "ann"}')
     loaded("tools", "# tools.py", monkeypatch)
     celery = loaded("jobs", "from celery import", monkeypatch)
     server = loaded("server", "FastAPI(", monkeypatch)
@@ -54,17 +55,29 @@ def test_the_server_the_tasks_and_their_tools(monkeypatch: pytest.MonkeyPatch) -
     assert "not found" in celery.run_tool(*count, "bob")["error"]
     assert asyncio.run(worker.tasks[0](*count, "ann"))["answer"]["count"] == 10_000
     with TestClient(server.app) as client:
-        asked = client.post(f"/tools/{count[0]}", json=count[1], headers={"x-session-id": "ann"}).json()
-        assert asked == {"answer": {"workspace_id": notice["workspace_id"], "count": 10_000}, "pid": os.getpid()}
-        assert client.post(f"/tools/{count[0]}", json=count[1]).status_code == 422
+        client.headers["authorization"] = "Bearer token of ann"
+        asked = client.post(f"/tools/{count[0]}", json=count[1])
+        assert asked.json() == {"answer": {"workspace_id": notice["workspace_id"], "count": 10_000}, "pid": os.getpid()}
+        assert [client.post("/tools/x", content=body).status_code for body in ("{", "[]", "")] == [422] * 3
+        assert 0 < client.get("/ready").json()["seconds"] < 5
+        client.headers["authorization"] = "Bearer ann"
+        assert client.post(f"/tools/{count[0]}", json=count[1]).status_code == 401
+        del client.headers["authorization"]
+        assert client.post(f"/tools/{count[0]}", json=count[1]).status_code in (401, 403)
     with pytest.raises(RuntimeError, match="closed"):
         celery.run_tool(*count, "ann")
 
 
 def test_a_thread_pool() -> None:
     names: dict[str, object] = {}
-    exec(block("ThreadPoolExecutor"), names)
+    exec(block("ThreadPoolExecutor(32)"), names)
     assert len(names["notices"]) == 100  # type: ignore[arg-type]
+
+
+def test_a_tool_that_takes_the_session_into_threads_of_its_own() -> None:
+    names: dict[str, object] = {}
+    exec(block("copy_context"), names)
+    assert names["whole"]["item_count"] == 8  # type: ignore[index]
 
 
 def test_a_script() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -32,6 +33,14 @@ def make_ctx(*, max_connections: int = 16) -> Ctx:
                     mark.write(str(os.getpid()))
             yield {"n": number, "title": "x" * 50}
             number += 1
+
+    @ctx.producer(workspace_type="papers", key="stuck")
+    def load_stuck() -> list[int]:
+        """Load papers from a source that never answers."""
+        with open(os.environ["STORING_MARK"], "w") as mark:
+            mark.write(str(os.getpid()))
+        threading.Event().wait()
+        return [1]
 
     return ctx
 

@@ -6,6 +6,7 @@ import builtins
 import time
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
+from typing import TypeVar
 
 from toolstash.contracts import SHARED_SPACE, Address, Stats
 from toolstash.errors import StoreUnavailableError
@@ -18,6 +19,10 @@ from toolstash.wire.keys import Keys
 IDS_AT_ONCE = 500
 SPACES_AT_ONCE = 200
 SESSION_SPARE_SECONDS = 120
+MOST_LABELS = 10_000
+MISSING_SECONDS = 3.0  # for so long a label that was nowhere is not looked for again
+
+T = TypeVar("T")
 
 
 class Registry:
@@ -27,11 +32,14 @@ class Registry:
         self._connections = connections
         self._keys = keys
         self._spaces: dict[str, str] = {}
+        self._missing: dict[str, float] = {}
 
     def registration(self, space: str, ttl: float | None) -> builtins.list[scripts.ScriptCall]:
         """Notes a session's space just before its workspace, so that no workspace is without."""
         if space == SHARED_SPACE:
             return []
+        if self._missing:
+            self._missing.pop(layout.label_of(space), None)
         expires_ms = None if ttl is None else int((time.time() + ttl + SESSION_SPARE_SECONDS) * 1000)
         return [scripts.register_session(self._keys.sessions, space, expires_ms)]
 
@@ -55,11 +63,17 @@ class Registry:
         return [SHARED_SPACE, *(member.decode() for member in members)]
 
     async def find_space(self, label: str) -> str | None:
-        """The space whose ids end in a label."""
-        if label not in self._spaces:
-            for space in await self.all_spaces():
-                self._spaces[layout.label_of(space)] = space
-        return self._spaces.get(label)
+        """The space whose ids end in a label. One made a moment ago may be missed for `MISSING_SECONDS`."""
+        if label in self._spaces or time.monotonic() < self._missing.get(label, 0.0):
+            return self._spaces.get(label)
+        found = {layout.label_of(space): space for space in await self.all_spaces()}
+        space = found.pop(label, None)
+        if space is None:
+            self._missing = _newest({**self._missing, label: time.monotonic() + MISSING_SECONDS})
+        else:
+            found[label] = space  # as the newest, which stays
+        self._spaces = _newest({**self._spaces, **found})
+        return space
 
     async def list(self, spaces: Sequence[str] | None, workspace_type: str | None) -> builtins.list[Address]:
         """Live workspaces of some spaces (None for all), oldest first."""
@@ -110,3 +124,7 @@ class Registry:
         flat = await self._connections.command("ZRANGE", self._keys.created(space), 0, -1, "WITHSCORES")
         pairs = list(zip(flat[::2], flat[1::2], strict=True))
         return [pairs[start : start + IDS_AT_ONCE] for start in range(0, len(pairs), IDS_AT_ONCE)]
+
+
+def _newest(labels: dict[str, T]) -> dict[str, T]:
+    return dict(list(labels.items())[-MOST_LABELS:])

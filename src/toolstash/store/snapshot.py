@@ -82,7 +82,8 @@ def _collect_again() -> None:
         gc.enable()
 
 
-os.register_at_fork(after_in_child=_collect_again)
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_collect_again)
 
 
 @contextmanager

@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from itertools import chain
 from typing import Any, cast
 
 import anyio
 from redis import exceptions as redis_errors
+from redis.asyncio import SSLConnection
 from redis.asyncio.cluster import ClusterNode, NodesManager
 from redis.cluster import get_node_name
 from redis.crc import key_slot
 
 from toolstash.settings import Settings
-from toolstash.wire.server import Command, Server, connection_options
+from toolstash.wire.causes import NoTlsError, check_own_files
+from toolstash.wire.server import Command, Server, connection_options, cut
 from toolstash.wire.source import Source
 
 Place = tuple[str, int]
@@ -72,9 +73,7 @@ class Cluster:
 
     async def close(self) -> None:
         """Closes all connections."""
-        await self._hang_up()
-        for server in self._servers.values():
-            await server.close()
+        await asyncio.gather(self._hang_up(), *(server.close() for server in self._servers.values()))
 
     def abandon(self) -> None:
         """Closes sockets whose loop ended without shutting down."""
@@ -121,24 +120,37 @@ class Cluster:
 
     async def _refresh(self) -> None:
         """Asks the known nodes for the map, in turn, the suspect last."""
-        with anyio.fail_after(self._settings.command_timeout_seconds):
-            async with self._refreshing:
-                if not self._is_outdated:
-                    return
-                for node in self._given:
-                    self._map.startup_nodes.setdefault(node.name, node)
-                suspect = None if self._suspect is None else get_node_name(*self._suspect)
-                try:
-                    await self._map.initialize(last_failed_node_name=suspect)
-                finally:
-                    await self._hang_up()
-                self._is_outdated = False
+        try:
+            with anyio.fail_after(self._settings.command_timeout_seconds):
+                async with self._refreshing:
+                    if self._is_outdated:
+                        await self._ask_for_the_map()
+        except TimeoutError as error:
+            if issubclass(self._source.connection_class, SSLConnection) and not self._map.slots_cache:
+                raise NoTlsError("no TLS connection in time") from error
+            raise
+
+    async def _ask_for_the_map(self) -> None:
+        for node in self._given:
+            self._map.startup_nodes.setdefault(node.name, node)
+        suspect = None if self._suspect is None else get_node_name(*self._suspect)
+        try:
+            await self._map.initialize(last_failed_node_name=suspect)
+        except Exception:
+            check_own_files(self._unopened)
+            raise
+        finally:
+            await self._hang_up()
+        self._is_outdated = False
 
     async def _hang_up(self) -> None:
         """Closes the connections over which the map was asked for."""
-        with anyio.CancelScope(shield=True):
-            for node in chain(self._given, list(self._map.startup_nodes.values())):
-                await node.disconnect()
+        nodes: list[Any] = [*self._given, *self._map.startup_nodes.values()]
+        for connection in [connection for node in nodes for connection in node._connections]:
+            await cut(connection)
+
+    def _unopened(self) -> Any:
+        return self._source.connection_class(**connection_options(self._source.arguments, self._settings))
 
     def _server(self, place: Place) -> Server:
         if place not in self._servers:

@@ -25,11 +25,12 @@ from redis.asyncio.retry import Retry
 from redis.backoff import ExponentialWithJitterBackoff
 
 from toolstash.blocking import door_loop
-from toolstash.errors import StoreUnavailableError
+from toolstash.errors import StoreUnavailableError, ToolstashError
 from toolstash.settings import Settings
 from toolstash.tracing import Span, server_attributes, store_batch, store_trip
 from toolstash.wire import embedded, faults
 from toolstash.wire.cluster import Cluster
+from toolstash.wire.outage_log import OutageLog
 from toolstash.wire.scripts import ScriptCall
 from toolstash.wire.sentinel import WatchedServer
 from toolstash.wire.server import Command, Server
@@ -56,6 +57,7 @@ class Connections:
         self.source = source
         self._settings = settings
         self._traced = server_attributes(source.arguments)
+        self._outages = OutageLog(source.described)
         self._pools: dict[asyncio.AbstractEventLoop, _LoopPool] = {}
         self._lock = threading.Lock()
         _live.add(self)
@@ -165,7 +167,7 @@ class Connections:
             return await work(pool.client)
         except Exception as error:
             if not faults.is_passing(error):
-                raise faults.translate(error, tried_seconds=time.monotonic() - started) from error
+                raise self._failed(error, started) from error
             fault = error
         finally:
             pool.limiter.release_on_behalf_of(token)
@@ -203,7 +205,12 @@ class Connections:
                     return await retry.call_with_retry(attempt, note, is_retryable=faults.is_passing)
                 except Exception as error:
                     fault = error
-        raise faults.translate(fault, tried_seconds=time.monotonic() - started) from fault
+        raise self._failed(fault, started) from fault
+
+    def _failed(self, fault: Exception, started: float) -> ToolstashError:
+        told = faults.translate(fault, tried_seconds=time.monotonic() - started)
+        self._outages.note(told, fault)
+        return told
 
     async def _revive(self, client: Client) -> None:
         if self.source.embedded_directory is not None and isinstance(client, Server):
@@ -300,9 +307,8 @@ class _LoopPool:
         try:
             yield
         finally:
-            await self.client.close()
-            if self._waiting is not None:
-                await self._waiting.close()
+            clients = [self.client] if self._waiting is None else [self.client, self._waiting]
+            await asyncio.gather(*(client.close() for client in clients))
 
     async def close(self) -> None:
         if self._guard is not None:

@@ -15,7 +15,7 @@ from redis.asyncio.sentinel import MasterNotFoundError, SentinelConnectionPool
 from toolstash.errors import StoreUnavailableError, ToolstashError
 from toolstash.settings import Settings
 from toolstash.wire import faults
-from toolstash.wire.server import Command, Server
+from toolstash.wire.server import Command, Server, cut
 from toolstash.wire.source import Source
 
 Place = tuple[str, int]
@@ -47,8 +47,7 @@ class WatchedServer(Server):
 
     async def close(self) -> None:
         """Closes all connections, those to the sentinels too."""
-        await super().close()
-        await self._sentinels.close()
+        await asyncio.gather(super().close(), self._sentinels.close())
 
     def abandon(self) -> None:
         """Closes sockets whose loop ended without shutting down."""
@@ -68,7 +67,7 @@ class _PrimaryPool(SentinelConnectionPool):
         if connection.is_connected:
             await self._look_again()
             if (connection.host, connection.port) != cast(Any, self).master_address:
-                await connection.disconnect(nowait=True)
+                await cut(connection)
         await super().ensure_connection(connection)
 
     async def _look_again(self) -> None:
@@ -114,8 +113,7 @@ class _Sentinels:
                 return self._primary
 
     async def close(self) -> None:
-        for server in self._servers:
-            await server.close()
+        await asyncio.gather(*(server.close() for server in self._servers))
 
     def abandon(self) -> None:
         for server in self._servers:
@@ -168,4 +166,12 @@ def _no_primary(service: str, is_known: bool, has_answer: bool, missed: list[Exc
             f"The sentinels of the data store know no service {service!r}.",
             suggested_action="Tell the user that the data store's URL needs attention.",
         )
-    return MasterNotFoundError("no primary is up" if has_answer else "no sentinel answered")
+    return _unknown_primary(has_answer, missed)
+
+
+def _unknown_primary(has_answer: bool, missed: list[Exception]) -> Exception:
+    """An outage, unless nothing but certificates or files of ours kept every sentinel from being asked."""
+    error = MasterNotFoundError("no primary is up" if has_answer else "no sentinel answered")
+    if not has_answer:
+        error.__cause__ = next((fault for fault in missed if faults.is_passing(fault)), missed[0])
+    return error

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import itertools
 import warnings
 from collections.abc import Sequence
@@ -10,13 +11,17 @@ from typing import Any
 
 import hiredis
 from redis import exceptions as redis_errors
-from redis.asyncio import ConnectionPool
+from redis.asyncio import ConnectionPool, SSLConnection
 from redis.asyncio.retry import Retry
 from redis.backoff import NoBackoff
 
 from toolstash.settings import Settings
+from toolstash.wire.causes import NoTlsError, check_own_files
 
 Command = tuple[Any, ...]
+
+CLOSE_SECONDS = 2.0
+CUT_SECONDS = 0.2  # what a loop needs at most to see that a transport was cut off
 
 
 def connection_options(arguments: dict[str, Any], settings: Settings) -> dict[str, Any]:
@@ -44,10 +49,11 @@ class Server:
         pool_class: type[ConnectionPool] = ConnectionPool,
     ) -> None:
         self._is_closed = False
+        self._is_tls = issubclass(connection_class, SSLConnection)
         self._seconds = settings.command_timeout_seconds
         self.connection_pool: Any = pool_class(
             connection_class=connection_class,
-            max_connections=settings.max_connections * 2,
+            max_connections=settings.max_connections,
             **connection_options(arguments, settings),
         )
 
@@ -63,20 +69,36 @@ class Server:
         Raises:
             TimeoutError: Connecting, sending and receiving took longer than a command may.
         """
-        async with asyncio.timeout(self._seconds):
-            return await self._trip(commands)
+        connection = None
+        try:
+            async with asyncio.timeout(self._seconds):
+                connection = await self._connected()
+                return await self._exchange(connection, commands)
+        except (TimeoutError, redis_errors.TimeoutError) as error:
+            if self._is_tls and connection is None:
+                raise NoTlsError("no TLS connection in time") from error
+            raise
 
-    async def _trip(self, commands: Sequence[Command]) -> list[Any]:
-        connection = await self.connection_pool.get_connection()
+    async def _connected(self) -> Any:
+        try:
+            return await self.connection_pool.get_connection()
+        except redis_errors.RedisError:
+            if self._is_tls:
+                check_own_files(self.connection_pool.make_connection)
+            raise
+
+    async def _exchange(self, connection: Any, commands: Sequence[Command]) -> list[Any]:
+        transport = _transport_of(connection)  # redis-py forgets it at once when something fails
         try:
             await connection.send_packed_command([_packed(command) for command in commands])
             return [await _reply(connection) for _ in commands]
         except BaseException:
-            await connection.disconnect(nowait=True)  # replies not read yet must not be those of the next caller
+            _abort(transport)
+            await cut(connection)  # replies not read yet must not be those of the next caller
             raise
         finally:
             if self._is_closed:
-                await connection.disconnect()
+                await cut(connection)
             await self.connection_pool.release(connection)
 
     async def trip_to_all(self, command: Command) -> list[Any]:
@@ -86,12 +108,13 @@ class Server:
     async def forget_idle(self) -> None:
         """Closes idle connections, which may lead nowhere after a fault."""
         for connection in list(self.connection_pool._available_connections):
-            await connection.disconnect(nowait=True)  # waits for nothing, so nobody takes one that is half closed
+            await cut(connection)  # waits for nothing, so nobody takes one that is half closed
 
     async def close(self) -> None:
-        """Closes all connections; trips that are under way close theirs."""
+        """Closes all connections within `CLOSE_SECONDS`, whatever the server does; trips under way lose theirs."""
         self._is_closed = True
-        await self.connection_pool.disconnect()
+        pool = self.connection_pool
+        await hang_up([*pool._available_connections, *pool._in_use_connections])
 
     def abandon(self) -> None:
         """Closes sockets whose loop ended without shutting down; nothing can be awaited on it any more."""
@@ -104,6 +127,41 @@ class Server:
                     _close_socket(writer.transport)
                     connection._writer = connection._reader = None
                     del writer
+
+
+async def cut(connection: Any) -> None:
+    """Drops a connection without waiting for anything; over TLS a mere close would wait for the other side."""
+    _abort(_transport_of(connection))
+    await connection.disconnect(nowait=True)
+
+
+async def hang_up(connections: Sequence[Any]) -> None:
+    """Closes connections, all at once. Those that are not closed within `CLOSE_SECONDS` are cut off. Never raises."""
+    transports = [_transport_of(connection) for connection in connections]
+    closing = [asyncio.ensure_future(_close_quietly(connection)) for connection in connections]
+    if not closing:
+        return
+    try:
+        _, late = await asyncio.wait(closing, timeout=CLOSE_SECONDS)
+    finally:
+        for transport in transports:
+            _abort(transport)
+    if late:
+        await asyncio.wait(late, timeout=CUT_SECONDS)
+
+
+async def _close_quietly(connection: Any) -> None:
+    with contextlib.suppress(Exception):
+        await connection.disconnect()
+
+
+def _transport_of(connection: Any) -> Any:
+    return getattr(getattr(connection, "_writer", None), "transport", None)
+
+
+def _abort(transport: Any) -> None:
+    if hasattr(transport, "abort"):  # that of fakeredis has none
+        transport.abort()
 
 
 def _close_socket(transport: Any) -> None:

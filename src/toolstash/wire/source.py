@@ -9,7 +9,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
-from urllib.parse import unquote
+from urllib.parse import SplitResult, unquote, urlsplit
 
 from redis import connection as sync
 from redis import sentinel as sync_sentinel
@@ -17,6 +17,8 @@ from redis.asyncio import connection as aio
 from redis.asyncio import sentinel as aio_sentinel
 from redis.asyncio.cluster import RedisCluster as AsyncCluster
 from redis.cluster import RedisCluster as SyncCluster
+
+from toolstash.wire.url_options import fault_of_options
 
 URL_FORMS: Final = (
     "redis://host:port/db, rediss://host:port/db, redis+cluster://host:port,host:port, rediss+cluster://host:port, "
@@ -150,12 +152,38 @@ def _parsed_hosts(url: str) -> tuple[list[dict[str, Any]], str]:
 
 
 def _parsed(url: str, given: str) -> dict[str, Any]:
+    """What redis-py reads in a URL of one host; `given` is the whole one that it is a part of."""
+    scheme = given.partition("://")[0]
+    fault = _fault(url, scheme) if "#" not in given else "has a '#', which must be percent-encoded (%23)"
+    if fault is not None:  # without the URL, in which a password may stand where a port belongs
+        raise _malformed(f"{scheme}://…", fault)
+    return dict(aio.parse_url(url))
+
+
+def _fault(url: str, scheme: str) -> str | None:
     try:
-        parsed: dict[str, Any] = dict(aio.parse_url(url))
-    except ValueError:  # whose words may quote a password that stands where a port belongs
-        scheme = given.partition("://")[0]
-        raise _malformed(f"{scheme}://…", "has a port or an option of the wrong form") from None
-    return parsed
+        parts = urlsplit(url)
+    except ValueError:
+        return "has a host of the wrong form"
+    path = unquote(parts.path)
+    if scheme == "unix":
+        if parts.hostname or not path.strip("/"):
+            return "must name the path of a socket behind three slashes"
+    elif not _has_port(parts):
+        return (
+            "has a port that is not a number from 1 to 65535 "
+            "(or a user name or password whose special characters are not percent-encoded)"
+        )
+    elif not re.fullmatch("/?|/[0-9]{1,9}/?", path):
+        return "has a database that is not a number from 0"
+    return fault_of_options(scheme, parts.query)
+
+
+def _has_port(parts: SplitResult) -> bool:
+    try:
+        return parts.port != 0
+    except ValueError:
+        return False
 
 
 def _malformed(url: str, fault: str) -> ValueError:
