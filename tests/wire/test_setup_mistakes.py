@@ -204,6 +204,7 @@ TOLD = [
     (redis.ResponseError(f"something script: {'4cb8be1f' * 5}, on @user_script:12."), f"{UNFIT} (something)."),
     (redis.ResponseError("cannot reach 10.0.0.1:6379 nor h-1.example:6380"), f"{UNFIT} (cannot reach … nor …)."),
     (TypeError("secret"), f"{UNFIT} (TypeError)."),
+    (redis.ResponseError(f"You can't. script: f_{'4cb8be1f' * 5}, on @user_script:12."), f"{UNFIT} (You can't.)."),
     (redis.ResponseError("DB index is out of range"), f"{UNFIT} (DB index is out of range)."),
     (redis.exceptions.InvalidResponse("\x15secret"), "The data store cannot be used: it does not speak the protocol"),
 ]

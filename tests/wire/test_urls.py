@@ -20,6 +20,7 @@ BAD = {
     "redis://h:99999": "a port that is not a number from 1 to 65535",
     "redis+cluster://h:1;h:2": "a port that is not a number from 1 to 65535",
     "redis://[::1": "a host of the wrong form",
+    "redis+cluster://h:1, h:2": "a host with a space",
     "redis://h/0#1": "a '#'",
     "redis+sentinel://h/papers#1": "a '#'",
     "redis://h?foo=bar": "an unknown option 'foo'",

@@ -13,7 +13,7 @@ from redis import exceptions as redis_errors
 
 _WRAPPERS = (redis_errors.ConnectionError, redis_errors.TimeoutError, redis_errors.RedisClusterException)
 _BY_A_SCRIPT = re.compile(r"\A(?:ERR )?Error running script .*?: -(?=[A-Z]+ )")  # what Redis 6 puts before the words
-_ARGUMENTS = re.compile(r",? with args beginning with.*|,? ?\(?(?:call to f_|script: )[0-9a-f]+.*|,? on @user_script.*")
+_ARGUMENTS = re.compile(r",? with args beginning with.*|,? ?\(?(?:call to f_|\bscript:).*|,? on @user_script.*")
 _PLACE = re.compile(
     r"\S*\b\d{1,3}(?:\.\d{1,3}){3}(?::\d+)?\S*|\[[0-9a-fA-F:]+\](?::\d+)?|\b[\w.-]+:\d{2,5}\b|\b[0-9a-f]{40}\b"
 )

@@ -166,6 +166,8 @@ def _fault(url: str, scheme: str) -> str | None:
     except ValueError:
         return "has a host of the wrong form"
     path = unquote(parts.path)
+    if re.search(r"\s", parts.hostname or ""):
+        return "has a host with a space"
     if scheme == "unix":
         if parts.hostname or not path.strip("/"):
             return "must name the path of a socket behind three slashes"
