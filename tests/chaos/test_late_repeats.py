@@ -106,7 +106,7 @@ async def test_a_part_that_is_evicted_while_fields_are_read(prefix: str) -> None
 async def test_idle_connections_are_closed_while_others_take_them(prefix: str) -> None:
     """A call that had a fault closes what is idle; a call that begins at that moment is not hit by it."""
     url = shared_server("valkey").url
-    async with RedisStore(url, prefix=prefix, max_connections=12) as store:
+    async with RedisStore(url, prefix=prefix, max_connections=20) as store:
         await put(store, list(range(20)))
         pool = await store._connections._pool()
         assert isinstance(pool.client, Server)
