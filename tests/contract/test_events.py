@@ -325,3 +325,46 @@ async def test_who_waits_looks_only_when_it_concerns_him(store: BaseStore, monke
         await store_rows(ctx, "w")
         assert (await waiting).workspace_type == "papers"
     assert looks == 3
+
+
+async def test_a_closed_ctx_watches_no_more_whenever_it_was_closed(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    not_begun = ctx.watch(after="0")
+    for turns in range(8):
+        closing = Ctx(store)
+        waiting = asyncio.ensure_future(closing.wait_for_workspace("never", timeout=20))
+        for _ in range(turns):
+            await asyncio.sleep(0)
+        await closing.aclose()
+        with pytest.raises(RuntimeError, match="closed"):
+            await waiting
+    await ctx.aclose()
+    with pytest.raises(RuntimeError, match="closed"):
+        await anext(not_begun)
+
+
+async def test_many_events_do_not_hide_the_one_that_is_waited_for(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    with ctx.session("one"):
+        other = await ctx.store_workspace([0], workspace_type="notes")
+        waiting = asyncio.create_task(ctx.wait_for_workspace("wanted", timeout=30))
+        await asyncio.sleep(0)
+
+        def in_another_thread() -> None:
+            with ctx.session("one"):
+                ctx.blocking.store_workspace([1], workspace_type="papers", workspace_id="wanted")
+
+        await asyncio.to_thread(in_another_thread)
+        for number in range(120):
+            await store.append_items(other.workspace_id, [number])
+        assert (await waiting).workspace_type == "papers"
+        await asyncio.to_thread(store.blocking.aclose)
+
+
+@pytest.mark.parametrize("wanted", [5, "", b"w"])
+async def test_an_id_is_a_text(store: BaseStore, wanted: Any) -> None:
+    for session in (None, "one"):
+        with Ctx(store).session(session), pytest.raises(InvalidArgumentError):
+            await Ctx(store).wait_for_workspace(wanted, workspace_type="papers", timeout=0)
+    with pytest.raises(ValueError, match="workspace_id"):
+        await Ctx(store).wait_for_workspace(workspace_type="")

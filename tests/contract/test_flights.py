@@ -11,8 +11,9 @@ import pytest
 from tests.wait import until
 from toolstash import BaseStore, Ctx, PayloadTooLargeError, ProducerFailedError, ToolstashError, WorkspaceRef
 from toolstash.contracts import Address
-from toolstash.store.flights import Standing
+from toolstash.store.flights import OvertakenError, Standing
 from toolstash.tools import single_flight
+from toolstash.toolsets import paginator
 from toolstash.wire import keys as layout
 
 
@@ -390,3 +391,72 @@ def test_an_async_key_is_the_programmers_mistake() -> None:
         @Ctx("memory:").producer(workspace_type="x", key=key)  # type: ignore[arg-type]
         async def load() -> list[int]:
             return []
+
+
+async def test_an_overtaken_leader_does_not_run_again_with_a_spent_stream(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(layout, "FLIGHT_MS", 100)
+    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+    ctx = Ctx(store)
+    gate, runs = asyncio.Event(), []
+
+    @ctx.producer(workspace_type="numbers", key="w")
+    async def keep(numbers: Iterator[int]) -> list[int]:
+        rows = list(numbers)
+        runs.append(rows)
+        await gate.wait()
+        return rows
+
+    first = asyncio.create_task(keep(iter([1, 2, 3])))
+    await until(lambda: len(runs) == 1)
+    second = asyncio.create_task(keep(iter([4, 5])))
+    await until(lambda: len(runs) == 2, what="the lease of the first has ended")
+    gate.set()
+    await second
+    with pytest.raises(OvertakenError):
+        await first
+    assert runs == [[1, 2, 3], [4, 5]]
+    assert await store.get_items("w") == [4, 5]
+
+
+async def test_a_nested_call_of_a_lost_leader_stores_nothing(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(layout, "FLIGHT_MS", 100)
+    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+    ctx = Ctx(store)
+    gate, runs = asyncio.Event(), []
+
+    @ctx.producer(workspace_type="numbers", key="w")
+    async def count(who: str, depth: int) -> list[str]:
+        runs.append((who, depth))
+        if depth:
+            await gate.wait()
+            await count(who, depth - 1)
+        return [f"{who}{depth}"]
+
+    first = asyncio.create_task(count("a", 1))
+    await until(lambda: len(runs) == 1)
+    await until(lambda: count("b", 0), what="another one takes over and stores")
+    gate.set()
+    await first
+    assert runs[:4] == [("a", 1), ("b", 0), ("a", 0), ("a", 1)]
+    assert await store.get_items("w") == ["a1"]
+
+
+async def test_two_programs_with_other_tools_do_not_share_a_notice(store: BaseStore, asked: set[str]) -> None:
+    one, other = Ctx(store), Ctx(store)
+    gate, runs = asyncio.Event(), []
+    for ctx, options in ((one, {"mutations": True}), (other, {})):
+
+        @ctx.producer(workspace_type="numbers", key="w", toolsets=[paginator(ctx, "numbers", **options)])
+        async def load() -> list[int]:
+            runs.append(1)
+            await gate.wait()
+            return [1]
+
+    tasks = [asyncio.create_task(ctx.adispatch_tool_call("load")) for ctx in (one, other)]
+    await until(lambda: len(asked) == 2, what="both have asked")
+    gate.set()
+    notices = [await task for task in tasks]
+    assert [len(notice["available_tools"]) for notice in notices] == [8, 4]
+    assert len(runs) == 2

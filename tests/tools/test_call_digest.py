@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import dataclasses
+import enum
 import functools
 import itertools
 import subprocess
@@ -17,7 +18,7 @@ import attrs
 import pydantic
 import pytest
 
-from toolstash.tools.call_digest import MOST_VALUES, digest_of
+from toolstash.tools.call_digest import CHARS_OF_A_VALUE, MOST_VALUES, digest_of
 
 
 def load(query: str) -> list[str]:
@@ -25,7 +26,7 @@ def load(query: str) -> list[str]:
 
 
 def of(value: Any, *functions: Callable[..., Any], options: object = ()) -> str:
-    return digest_of(list(functions) or [load], options, {"query": value})
+    return digest_of(list(functions) or [load], options, {"query": value}).text
 
 
 class Model(pydantic.BaseModel):
@@ -53,6 +54,48 @@ class Pair(NamedTuple):
 
 class Plain:
     """Of such an object nothing is known."""
+
+
+class Open(pydantic.BaseModel):
+    model_config = pydantic.ConfigDict(extra="allow")
+    _secret: int = pydantic.PrivateAttr(0)
+    a: int = 0
+
+    @classmethod
+    def with_secret(cls, secret: int) -> Open:
+        made = cls()
+        made._secret = secret
+        return made
+
+
+class Flags(enum.Flag, boundary=enum.KEEP):
+    ONE = 1
+
+
+@dataclasses.dataclass
+class Listed(list[int]):
+    a: int = 0
+
+
+@dataclasses.dataclass
+class More(Record):
+    b: dataclasses.InitVar[int] = 0
+
+    def __post_init__(self, b: int) -> None:
+        self.kept = b
+
+
+@dataclasses.dataclass(slots=True, frozen=True)
+class Slotted:
+    name: str
+
+    def fetch(self, query: str) -> list[str]:
+        return [self.name, query]
+
+
+@dataclasses.dataclass
+class Unset:
+    a: int = dataclasses.field(init=False)
 
 
 VALUES: list[Callable[[], Any]] = [
@@ -96,6 +139,13 @@ VALUES: list[Callable[[], Any]] = [
     lambda: ["a", "b"],
     lambda: ["a,b"],
     lambda: "\ud800",
+    lambda: Open(b=1),
+    lambda: Open(b=2),
+    lambda: Open.with_secret(1),
+    lambda: Open.with_secret(2),
+    lambda: Flags(4),
+    lambda: Flags(8),
+    lambda: Slotted("a"),
 ]
 
 
@@ -120,6 +170,11 @@ def test_other_values_have_another() -> None:
         lambda: [object()],
         lambda: bytearray(b"a"),
         lambda: [[]] * (MOST_VALUES + 1),
+        lambda: "x" * (MOST_VALUES * CHARS_OF_A_VALUE),
+        lambda: 10**5_000,
+        lambda: Listed(1),
+        lambda: More(1, 2),
+        Unset,
         lambda: functools.reduce(lambda inner, _: [inner], range(100_000), []),
     ],
 )
@@ -138,6 +193,20 @@ def test_what_can_be_read_once_is_not_read() -> None:
 def made(name: str) -> Callable[[str], list[str]]:
     def inner(query: str) -> list[str]:
         return [name, query]
+
+    return inner
+
+
+def over(source: Any) -> Callable[[str], Any]:
+    def inner(query: str) -> Any:
+        return source
+
+    return inner
+
+
+def with_default(value: int) -> Callable[..., int]:
+    def inner(query: str, *, default: int = value) -> int:
+        return default
 
     return inner
 
@@ -185,6 +254,11 @@ def versions() -> tuple[Callable[..., Any], Callable[..., Any]]:
         versions(),
         tuple(map(logged, versions())),
         (load, logged(load)),
+        (over(versions()[0]), over(versions()[1])),
+        (over(Slotted("a")), over(Slotted("b"))),
+        (Slotted("a").fetch, Slotted("b").fetch),
+        (functools.partial(load, {"a": 1}), functools.partial(load, {"a": 2})),
+        (with_default(1), with_default(2)),
     ],
 )
 def test_code_that_does_something_else(one: Callable[..., Any], other: Callable[..., Any]) -> None:
@@ -207,7 +281,7 @@ def load(query):
     if query in {"alpha", "beta", "gamma"}:
         return [name for name in ("a", frozenset({"x", "y", "z"}))]
 
-print(digest_of([load], ("papers",), {"query": {"alpha", "beta"}}))
+print(digest_of([load], ("papers",), {"query": {"alpha", "beta"}}).text)
 """
 
 

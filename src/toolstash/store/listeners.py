@@ -73,12 +73,17 @@ class Listeners:
         key = (os.getpid(), asyncio.get_running_loop(), space)
         listener = self._listeners.get(key)
         if listener is None or listener.has_ended:
-            self._listeners = {key: one for key, one in self._listeners.items() if not key[1].is_closed()}
+            self._forget_ended_loops()
             stream = self._keys.events(space)
             listener = self._listeners[key] = _Listener(self._connections, stream, self.outage_seconds)
             self._ending.later(listener.task)
         listener.signals.add(signal)
         return listener
+
+    def _forget_ended_loops(self) -> None:
+        for key in list(self._listeners):
+            if key[1].is_closed():
+                self._listeners.pop(key, None)
 
     def leave(self, space: str, listener: _Listener, signal: Signal) -> None:
         """Takes a signal away again; the last one ends the listener."""

@@ -131,7 +131,7 @@ class MemoryStore(BaseStore):
     def _is_overtaken(self, at: Address, ticket: Ticket | None, old: _Workspace | None) -> bool:
         if ticket is None or self._flights.holder(at) == ticket.token:
             return False
-        return self._flights.holder(at) != "" or _generation(old) != ticket.generation
+        return self._flights.holder(at) != "" or _generation(old) not in ("", ticket.generation)
 
     def _make_room(self, space: _Space, newest: str, limits: Limits) -> list[str]:
         dropped: list[str] = []

@@ -50,12 +50,14 @@ async def events(
     after: str | None,
     *,
     wanted: Callable[[Event], bool],
+    check: Callable[[], None],
     signals: MutableSet[Signal],
 ) -> AsyncGenerator[Event]:
     """What happens in some spaces, from now on or after the event of that id. Outages of the store are waited out.
 
     An event's id names the place after it in each of the spaces, so going on from it repeats nothing, and misses
-    nothing that is still kept. The signal that is waited for is one of `signals`, so that the caller may end it.
+    nothing that is still kept. The signal that is waited for is one of `signals`, so that the caller may end it;
+    `check` raises when it has.
 
     Raises:
         InvalidArgumentError: `after` is not an id of an event of these spaces.
@@ -67,6 +69,7 @@ async def events(
         lost_at: float | None = None
         while True:
             seen = signal.count
+            check()
             signal.check()
             try:
                 found = await _next_events(store, places)
@@ -77,6 +80,7 @@ async def events(
                     raise
             for space, event in found:
                 places[space] = event.id
+                signal.check()
                 if wanted(event):
                     yield with_changes(event, id=_id_of(places))
             if not found:
@@ -91,24 +95,28 @@ async def until(
     concerns: Callable[[Event], bool],
     timeout_seconds: float | None,
     ticks: bool,
+    check: Callable[[], None],
     signals: MutableSet[Signal],
 ) -> T:
     """Looks until there is something to be seen: at once, and then whenever something happened that concerns it.
 
     Args:
-        ticks: Whether to look now and then instead, because what happens may happen elsewhere.
+        ticks: Whether to look now and then, without asking what happened: it may happen elsewhere.
+        check: Raises when the caller has ended what waits; so do `signals`.
 
     Raises:
         TimeoutError: Not within that time.
         StoreUnavailableError: The store does not answer.
     """
-    found = await look()
+    async with asyncio.timeout(timeout_seconds or None):  # a look without waiting may take as long as a look takes
+        found = await look()
     if found is not None:
         return found
     async with asyncio.timeout(timeout_seconds), store.listening(spaces) as signal:
         signals.add(signal)
         places = None if ticks else await _known_places(store, spaces)
         while True:
+            check()
             found = await look()
             if found is not None:
                 return found
@@ -134,8 +142,8 @@ async def _next_concern(
             return await _next_signal(signal, seen, TICK_SECONDS)
         found = await _next_events(store, places)
         places |= {space: event.id for space, event in found}
-        if any(concerns(event) for _, event in found):
-            return None
+        if len(found) >= EVENTS_AT_ONCE or any(concerns(event) for _, event in found):
+            return None  # after many events, some may have gone unseen
         if not found:
             await signal.after(seen)
 

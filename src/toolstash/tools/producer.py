@@ -86,7 +86,7 @@ class Producer:
 
     def _options(self) -> tuple[Any, ...]:
         """What the outcome depends on besides code and arguments."""
-        names = [toolset.name for toolset in self.toolsets]
+        names = [name for toolset in self.toolsets for name in toolset.tool_names]
         storing = self.ctx.storing
         return (self.workspace_type, names, dict(self.meta), self.ttl, self.notify, self.index, storing.options)
 

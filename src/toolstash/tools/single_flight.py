@@ -24,6 +24,7 @@ from toolstash.contracts import Address, WorkspaceRef
 from toolstash.errors import ProducerFailedError, StoreUnavailableError, ToolstashError, UnstorableValueError
 from toolstash.store.codec import pack, unpack
 from toolstash.store.flights import Flights, OvertakenError, Standing, Ticket, renewal_seconds
+from toolstash.tools.call_digest import Digest
 
 logger = logging.getLogger("toolstash")
 
@@ -31,6 +32,8 @@ LEAST_POLL_SECONDS, MOST_POLL_SECONDS = 0.05, 0.5
 LEAVING_SECONDS = 2.0
 """How long a caller that was cancelled may take to give a lease back."""
 MOST_TIMES_OVERTAKEN = 3
+AGAIN_SECONDS = 0.2
+"""Before a lease is renewed again that could not be."""
 
 Run = Callable[[Ticket | None], Awaitable[Any]]
 """Runs the producer and stores what it gives; the ticket goes along to the store."""
@@ -46,8 +49,9 @@ _REFUSALS = {kind.__name__: kind for kind in _family(ToolstashError) if kind.__m
 class _Flight:
     """What the code that a leader runs is in. It may start tasks that live on when the flight is over."""
 
-    def __init__(self, flights: Flights, at: Address) -> None:
+    def __init__(self, flights: Flights, at: Address, ticket: Ticket) -> None:
         self.place = (flights, at)
+        self.ticket = ticket
         self.is_in_air = True
 
 
@@ -55,7 +59,7 @@ _around: ContextVar[tuple[_Flight, ...]] = ContextVar("toolstash_flights", defau
 """The flights that this code runs in: a producer that calls itself must not wait for itself."""
 
 
-async def fly(flights: Flights, at: Address, name: str, digest: str, run: Run) -> Any:
+async def fly(flights: Flights, at: Address, name: str, digest: Digest, run: Run) -> Any:
     """Runs a producer for a workspace, or gives what the worker gets that runs the same call just now.
 
     Args:
@@ -66,19 +70,20 @@ async def fly(flights: Flights, at: Address, name: str, digest: str, run: Run) -
         ProducerFailedError: It failed elsewhere with an exception of the producer's own.
         ToolstashError: It failed here, or elsewhere in the same way.
     """
-    if any(flight.is_in_air and flight.place == (flights, at) for flight in _around.get()):
-        return await run(None)
+    around = [flight for flight in _around.get() if flight.is_in_air and flight.place == (flights, at)]
+    if around:
+        return await run(around[-1].ticket)
     followed, times_overtaken = "", 0
     while True:
         token = secrets.token_hex(8)
-        standing = await _joined(flights, at, token, digest, followed)
+        standing = await _joined(flights, at, token, digest.text, followed)
         if standing.role == "landed":
             return _result_of(standing.outcome, name)
         try:
             return await _lead(flights, at, Ticket(token, standing.generation), run)
         except OvertakenError:
             followed, times_overtaken = token, times_overtaken + 1
-            if times_overtaken == MOST_TIMES_OVERTAKEN:
+            if times_overtaken == MOST_TIMES_OVERTAKEN or not digest.is_repeatable:
                 raise
 
 
@@ -102,7 +107,7 @@ async def _lead(flights: Flights, at: Address, ticket: Ticket, run: Run) -> Any:
     outcome, seconds = b"", LEAVING_SECONDS
     try:
         async with _renewed(flights, at, ticket.token):
-            with _in_flight(flights, at):
+            with _in_flight(flights, at, ticket):
                 result = await run(ticket)
         outcome, seconds = _outcome_of(result), float("inf")
         return result
@@ -116,8 +121,8 @@ async def _lead(flights: Flights, at: Address, ticket: Ticket, run: Run) -> Any:
 
 
 @contextmanager
-def _in_flight(flights: Flights, at: Address) -> Generator[None]:
-    flight = _Flight(flights, at)
+def _in_flight(flights: Flights, at: Address, ticket: Ticket) -> Generator[None]:
+    flight = _Flight(flights, at, ticket)
     reset = _around.set((*_around.get(), flight))
     try:
         yield
@@ -129,11 +134,14 @@ def _in_flight(flights: Flights, at: Address) -> Generator[None]:
 @asynccontextmanager
 async def _renewed(flights: Flights, at: Address, token: str) -> AsyncGenerator[None]:
     async def renew() -> None:
+        pause = renewal_seconds()
         while True:
-            await asyncio.sleep(renewal_seconds())
+            await asyncio.sleep(pause)
+            pause = renewal_seconds()
             try:
                 await flights.keep(at, token)
             except StoreUnavailableError:
+                pause = AGAIN_SECONDS
                 logger.info("the lease of %s was not renewed", at.workspace_id, exc_info=True)
 
     task = asyncio.get_running_loop().create_task(renew())

@@ -11,6 +11,7 @@ from toolstash.contracts import EVENT_KINDS, Event, EventKind, Stats, WorkspaceM
 from toolstash.contracts import SHARED_SPACE as SHARED
 from toolstash.errors import SessionRequiredError
 from toolstash.store import watching
+from toolstash.store.arguments import checked_id
 from toolstash.store.base import BaseStore
 from toolstash.store.session import current_session
 from toolstash.store.signal import Signal
@@ -94,7 +95,14 @@ class Workspaces:
         def wanted(event: Event) -> bool:
             return event.kind in chosen and workspace_type in (None, event.workspace_type)
 
-        return watching.events(self.store, self._watched_spaces(), after, wanted=wanted, signals=self._watching)
+        return watching.events(
+            self.store,
+            self._watched_spaces(),
+            after,
+            wanted=wanted,
+            check=self._lifetime.check,
+            signals=self._watching,
+        )
 
     async def wait_for_workspace(
         self,
@@ -116,10 +124,13 @@ class Workspaces:
         Raises:
             TimeoutError: There was none in time.
             ValueError: Neither an id nor a type, or a version without an id.
+            InvalidArgumentError: The id is not a non-empty text.
             StoreUnavailableError: The store does not answer.
             RuntimeError: The Ctx or the store was closed meanwhile.
         """
-        if (workspace_id or workspace_type) is None or (version is not None and workspace_id is None):
+        if workspace_id is not None:
+            checked_id(workspace_id)
+        if (workspace_id is None and not workspace_type) or (version is not None and workspace_id is None):
             raise ValueError("name a workspace_id or a workspace_type; version goes with workspace_id")
 
         self._check_open()
@@ -141,6 +152,7 @@ class Workspaces:
                 concerns=lambda event: event.workspace_id in names or workspace_type == event.workspace_type,
                 timeout_seconds=timeout,
                 ticks=current_session() is None,
+                check=self._lifetime.check,
                 signals=self._watching,
             )
         except TimeoutError as error:

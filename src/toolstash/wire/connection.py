@@ -335,8 +335,7 @@ async def _execute(client: Client, *words: Any) -> Any:
 async def _evaluate(client: Client, call: ScriptCall) -> Any:
     (reply,) = await client.trip(call.keys[0], [_by_digest(call)])
     if isinstance(reply, redis_errors.NoScriptError):
-        words = ("EVAL", call.script.body, len(call.keys), *call.keys, *call.args)
-        (reply,) = await client.trip(call.keys[0], [words])
+        (reply,) = await client.trip(call.keys[0], [_by_body(call)])
     return _without_errors([reply])[0]
 
 
@@ -352,14 +351,18 @@ async def _evaluate_neighbours(client: Client, calls: Sequence[ScriptCall]) -> l
     for position, reply in enumerate(replies):
         if isinstance(reply, redis_errors.NoScriptError):
             # From the first unknown script on, all are sent again: each does its work once.
-            rest = [await _evaluate(client, call) for call in calls[position:]]
-            return [*replies[:position], *rest]
+            rest = await client.trip(calls[0].keys[0], [_by_body(call) for call in calls[position:]])
+            return [*replies[:position], *_without_errors(rest)]
         _without_errors([reply])
     return replies
 
 
 def _by_digest(call: ScriptCall) -> Command:
     return ("EVALSHA", call.script.sha, len(call.keys), *call.keys, *call.args)
+
+
+def _by_body(call: ScriptCall) -> Command:
+    return ("EVAL", call.script.body, len(call.keys), *call.keys, *call.args)
 
 
 async def _transaction(client: Client, commands: Sequence[Command]) -> list[Any]:

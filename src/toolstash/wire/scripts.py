@@ -140,7 +140,8 @@ def keep(at: WorkspaceKeys, kind: str, generation: str) -> ScriptCall:
 
 def discard(at: WorkspaceKeys, kind: str, generation: str) -> ScriptCall:
     """Takes away a generation that will not be published. Reply: 1; 0 if it is published."""
-    return ScriptCall(DISCARD, (at.meta, *part_keys(at, kind, generation)), (generation,))
+    keys = (at.meta, at.retired(generation), *part_keys(at, kind, generation))
+    return ScriptCall(DISCARD, keys, (generation,))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -47,7 +47,7 @@ local old = redis.call('HMGET', meta, 'gen', 'kind', 'type', 'producer', 'edits'
 if token ~= '' then
   local held = redis.call('GET', stem .. 'lease')
   local leader = held and string.match(held, '^%S+')
-  if leader ~= token and (leader or (old[1] or '') ~= began_with) then
+  if leader ~= token and (leader or (old[1] and old[1] ~= began_with)) then
     return 'overtaken'
   end
 end

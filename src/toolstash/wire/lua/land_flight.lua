@@ -6,6 +6,6 @@ if leader == ARGV[1] then
   redis.call('UNLINK', KEYS[1])
 end
 if ARGV[3] ~= '' and (leader ~= ARGV[1] or is_followed ~= '') then
-  redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2])
+  redis.call('SET', KEYS[2], ARGV[3], 'PX', ARGV[2], 'NX') -- not over the note of a successor
 end
 return 1
