@@ -112,6 +112,16 @@ async def explore(conversation: Conversation, word: str) -> str:
     return workspace_id
 
 
+async def pages_of_all_workers(conversation: Conversation, workspace_id: str) -> list[tuple[int, Any]]:
+    """Single rows, 20 requests at once, from as many workers as there are."""
+    answers: list[tuple[int, Any]] = []
+    while len({pid for pid, _ in answers}) < WORKERS:
+        pages = [len(answers) % 200 + offset for offset in range(20)]
+        calls = (conversation.call("lines_paginate", workspace_id=workspace_id, page=page, size=1) for page in pages)
+        answers += await asyncio.gather(*calls)
+    return answers
+
+
 async def talk(port: int) -> None:
     """Several conversations at once, then one that looks where it should not."""
     limits = httpx.Limits(max_keepalive_connections=0)
@@ -121,10 +131,8 @@ async def talk(port: int) -> None:
         print(f"1. {len(conversations)} conversations at once")
         ids = await asyncio.gather(*(explore(conversations[name], word) for name, word in CONVERSATIONS.items()))
 
-        print("2. one of them pages 60 times")
-        answers = await asyncio.gather(
-            *(conversations["ann"].call("lines_paginate", workspace_id=ids[0], page=page, size=1) for page in range(60))
-        )
+        print("2. one of them pages until every worker has answered")
+        answers = await asyncio.wait_for(pages_of_all_workers(conversations["ann"], ids[0]), 60)
         topics_seen = {answer["result"]["items"][0]["topic"] for _, answer in answers}
         print(f"   {len({pid for pid, _ in answers})} workers answered; the pages are of {len(topics_seen)} topics")
 
