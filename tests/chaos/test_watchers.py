@@ -146,6 +146,7 @@ async def test_many_watchers_of_a_session_share_one_connection_and_leave_none(pr
             return await reading() <= 0
 
         await until(none_reads, what="nobody listens any more")
+        assert [watcher.names for watcher in watchers] == [["w"]] * 30
 
 
 async def test_a_slow_network_loses_no_event(prefix: str) -> None:

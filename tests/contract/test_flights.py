@@ -32,6 +32,13 @@ def asked(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> set[str]:
     return tokens
 
 
+@pytest.fixture
+def unrenewed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Leases that end soon, because nobody renews them, as of a worker that gives no sign of life."""
+    monkeypatch.setattr(layout, "FLIGHT_MS", 100)
+    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+
+
 class Slow:
     """A producer that says what it was called with and goes on when it is let."""
 
@@ -291,11 +298,7 @@ async def test_a_caller_that_leaves_while_it_asks_keeps_no_lease(
         assert (await slow.load("a"))["item_count"] == 3
 
 
-async def test_a_leader_that_was_overtaken_does_not_store_over_its_successor(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layout, "FLIGHT_MS", 100)
-    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+async def test_a_leader_that_was_overtaken_does_not_store_over_its_successor(store: BaseStore, unrenewed: None) -> None:
     ctx = Ctx(store)
     slow = Slow(ctx)
     first = asyncio.create_task(slow.load("a"))
@@ -310,11 +313,7 @@ async def test_a_leader_that_was_overtaken_does_not_store_over_its_successor(
     assert {row["query"] for row in rows} == {slow.calls[-1]}
 
 
-async def test_a_leader_whose_lease_ended_unnoticed_may_still_store(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layout, "FLIGHT_MS", 50)
-    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+async def test_a_leader_whose_lease_ended_unnoticed_may_still_store(store: BaseStore, unrenewed: None) -> None:
     slow = Slow(Ctx(store))
     await store.append_items((await Ctx(store).store_workspace([0], workspace_type="x")).workspace_id, [1])
     leader = asyncio.create_task(slow.load("a"))
@@ -393,11 +392,7 @@ def test_an_async_key_is_the_programmers_mistake() -> None:
             return []
 
 
-async def test_an_overtaken_leader_does_not_run_again_with_a_spent_stream(
-    store: BaseStore, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(layout, "FLIGHT_MS", 100)
-    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+async def test_an_overtaken_leader_does_not_run_again_with_a_spent_stream(store: BaseStore, unrenewed: None) -> None:
     ctx = Ctx(store)
     gate, runs = asyncio.Event(), []
 
@@ -420,9 +415,7 @@ async def test_an_overtaken_leader_does_not_run_again_with_a_spent_stream(
     assert await store.get_items("w") == [4, 5]
 
 
-async def test_a_nested_call_of_a_lost_leader_stores_nothing(store: BaseStore, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(layout, "FLIGHT_MS", 100)
-    monkeypatch.setattr(single_flight, "renewal_seconds", lambda: 60.0)
+async def test_a_nested_call_of_a_lost_leader_stores_nothing(store: BaseStore, unrenewed: None) -> None:
     ctx = Ctx(store)
     gate, runs = asyncio.Event(), []
 
