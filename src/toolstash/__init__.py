@@ -6,7 +6,12 @@
     RedisStore          workspaces on a server that all workers share; MemoryStore: in this process
     BaseStore           what a store is, to write another one
     WorkspaceMeta       what is known of a workspace; WorkspaceRef: the notice that a model reads; Hit: a row found
-    Event               what happened, from `ctx.watch()`; Stats: what a store holds
+    Tool                a tool made of a JSON Schema and a function; ToolResult: what a tool may return
+    ToolContext         what a running call knows of itself: its signal, the time left, answers
+    pending             makes the result of a tool that waits for an answer; auth_required: for a page to visit
+    Request             what a call that waits asks, found by `pending_of`; Answer: what it is answered
+    PendingCall         a call that waits for an answer; ResumedCall: one that a worker went on with
+    Event               what happened, from `ctx.watch()`; Progress: how far a call is; Stats: what a store holds
     chunk_text          text to rows; split_sections, split_markdown_sections
     current_session     the session that is active here; session_scope: makes one active
 
@@ -19,8 +24,25 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from toolstash.contracts import Event, Hit, Stats, WorkspaceMeta, WorkspaceRef
+    from toolstash.asking import (
+        Answer,
+        PendingCall,
+        Request,
+        ResumedCall,
+        ToolResult,
+        auth_required,
+        pending,
+        pending_of,
+    )
+    from toolstash.contracts import Event, Hit, Progress, Stats, WorkspaceMeta, WorkspaceRef
     from toolstash.errors import (
+        AlreadyAnsweredError,
+        AnswerMismatchError,
+        AnswerRefusedError,
+        CallEndedError,
+        CallExistsError,
+        CallExpiredError,
+        CallNotFoundError,
         InvalidArgumentError,
         PayloadTooLargeError,
         PipelineError,
@@ -45,11 +67,30 @@ if TYPE_CHECKING:
     from toolstash.tools.consumer import ConsumerContext
     from toolstash.tools.ctx import Ctx
     from toolstash.tools.ctx import Ctx as Forge
+    from toolstash.tools.tool import Tool
+    from toolstash.tools.tool_context import ToolContext
     from toolstash.tools.toolset import BoundToolSet, ToolSet
 
 _HOMES = {
-    "toolstash.contracts": ("Event", "Hit", "Stats", "WorkspaceMeta", "WorkspaceRef"),
+    "toolstash.asking": (
+        "Answer",
+        "PendingCall",
+        "Request",
+        "ResumedCall",
+        "ToolResult",
+        "auth_required",
+        "pending",
+        "pending_of",
+    ),
+    "toolstash.contracts": ("Event", "Hit", "Progress", "Stats", "WorkspaceMeta", "WorkspaceRef"),
     "toolstash.errors": (
+        "AlreadyAnsweredError",
+        "AnswerMismatchError",
+        "AnswerRefusedError",
+        "CallEndedError",
+        "CallExistsError",
+        "CallExpiredError",
+        "CallNotFoundError",
         "InvalidArgumentError",
         "PayloadTooLargeError",
         "PipelineError",
@@ -73,13 +114,23 @@ _HOMES = {
     "toolstash.store.session": ("current_session", "session_scope"),
     "toolstash.tools.consumer": ("ConsumerContext",),
     "toolstash.tools.ctx": ("Ctx",),
+    "toolstash.tools.tool": ("Tool",),
+    "toolstash.tools.tool_context": ("ToolContext",),
     "toolstash.tools.toolset": ("BoundToolSet", "ToolSet"),
 }
 _home_of = {name: home for home, names in _HOMES.items() for name in names}
 
 __all__ = [
+    "AlreadyAnsweredError",
+    "Answer",
+    "AnswerMismatchError",
+    "AnswerRefusedError",
     "BaseStore",
     "BoundToolSet",
+    "CallEndedError",
+    "CallExistsError",
+    "CallExpiredError",
+    "CallNotFoundError",
     "ConsumerContext",
     "Ctx",
     "Event",
@@ -88,13 +139,20 @@ __all__ = [
     "InvalidArgumentError",
     "MemoryStore",
     "PayloadTooLargeError",
+    "PendingCall",
     "PipelineError",
     "ProducerFailedError",
+    "Progress",
     "QuotaExceededError",
     "RedisStore",
+    "Request",
+    "ResumedCall",
     "SessionRequiredError",
     "Stats",
     "StoreUnavailableError",
+    "Tool",
+    "ToolContext",
+    "ToolResult",
     "ToolSet",
     "ToolstashError",
     "UnstorableValueError",
@@ -106,8 +164,11 @@ __all__ = [
     "WorkspaceRef",
     "WorkspaceShapeMismatchError",
     "WorkspaceTypeMismatchError",
+    "auth_required",
     "chunk_text",
     "current_session",
+    "pending",
+    "pending_of",
     "session_scope",
     "split_markdown_sections",
     "split_sections",

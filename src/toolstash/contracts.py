@@ -8,15 +8,18 @@ WorkspaceMeta   what is known of a stored workspace
 WorkspaceRef    the notice that a model reads in place of the data
 Hit             a row that was found, with its place
 Event           what happened to a workspace, or to a call
+Progress        how far a call is
 Stats           what a store holds
 """
 
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final, Literal, get_args
+
+from toolstash.asking import Request
 
 DataShape = Literal["list", "dict", "scalar"]
 
@@ -27,24 +30,45 @@ SHARED_SPACE = "shared"
 """The space of workspaces that belong to no session."""
 
 
+Status = Literal["done", "declined", "expired", "cancelled", "interrupted", "timeout"]
+"""How a call ended: with what its tool gave, or why without."""
+
+
 @dataclass(frozen=True, slots=True)
 class Call:
     """One tool call as it arrived: nothing in it has been checked yet.
 
-    `arguments` is a mapping, JSON text of an object, or None for no arguments.
+    Attributes:
+        tool: The name as the model wrote it.
+        arguments: A mapping, JSON text of an object, or None for no arguments.
+        session_id: Whose call it is; None: the session that is active.
+        timeout: Seconds that it may take; None for no bound.
+        signal: Whatever has an `is_set()`: once set, the call is cancelled.
+        wait_for: Who answers at once if the tool asks: a function of a `Request`, async or not.
+        call_id: A name for the call that no other one may have; None: a new one.
     """
 
     tool: str
     arguments: Any = None
     session_id: str | None = None
+    timeout: float | None = None
+    signal: Any = None
+    wait_for: Callable[[Request], Any] | None = None
+    call_id: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """What a call came to. `is_error` tells a refusal from a row that happens to have an `error` field."""
+    """What a call came to.
+
+    `is_error` tells a refusal from a row that happens to have an `error` field. `request` is of a call that is
+    suspended; `status` says why a call has no result of its tool.
+    """
 
     value: Any
     is_error: bool = False
+    request: Request | None = None
+    status: Status = "done"
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,10 +142,21 @@ class Hit:
     snippet: str = ""
 
 
-EventKind = Literal["created", "replaced", "changed", "dropped", "suspended", "answered", "progress", "cancel"]
+EventKind = Literal[
+    "created", "replaced", "changed", "dropped", "suspended", "answered", "progress", "cancel", "ended"
+]
 
 EVENT_KINDS: Final[tuple[EventKind, ...]] = get_args(EventKind)
 """The first four tell of workspaces, the others of calls."""
+
+
+@dataclass(frozen=True, slots=True)
+class Progress:
+    """How far a call is: `done` of `total`, in whatever unit, and what it is at."""
+
+    done: float
+    total: float | None = None
+    message: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -129,7 +164,8 @@ class Event:
     """Something that happened in a session.
 
     `id` is a place to go on from: `watch(after=event.id)`. `version` is the workspace's after the event (before it,
-    for "dropped"). `at` is Unix seconds by the store's clock. What has no meaning for a kind is "".
+    for "dropped"). `call_id` and `progress` are of calls. `at` is Unix seconds by the store's clock. What has no
+    meaning for a kind is "" (None for `progress`).
     """
 
     id: str
@@ -139,6 +175,7 @@ class Event:
     version: str = ""
     call_id: str = ""
     at: float = 0.0
+    progress: Progress | None = None
 
 
 @dataclass(frozen=True, slots=True)

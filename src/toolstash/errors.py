@@ -14,6 +14,13 @@
     ├── QuotaExceededError              above what one session may hold
     ├── PipelineError                   a pipeline step that cannot run
     ├── ProducerFailedError             it failed in the worker that ran it for all who asked at that moment
+    ├── CallNotFoundError               no such call for this caller (foreign ones look the same)
+    ├── CallExistsError                 a call of that id runs or waits, or its outcome is still kept
+    ├── AnswerRefusedError              the answer to a suspended call does not count
+    │   ├── AlreadyAnsweredError        somebody else was first
+    │   ├── AnswerMismatchError         it is to another request, or its data does not fit
+    │   ├── CallExpiredError            it came too late
+    │   └── CallEndedError              the call is over: cancelled, declined, interrupted, done
     └── StoreUnavailableError           the store did not answer within its limits
 
 `to_llm_dict()` gives the form that a model reads: `error`, `suggested_action` and what helps to repair the call.
@@ -123,6 +130,42 @@ class ProducerFailedError(ToolstashError):
     """The producer failed in the worker that ran it for all who asked for the same at that moment."""
 
     default_action = "Try other arguments once; if it fails again, tell the user that this tool is not working."
+
+
+class CallNotFoundError(ToolstashError):
+    """No call of that id is visible to the caller: it never waited, it is a foreign one, or its day is over."""
+
+    default_action = "Use a call_id from pending_calls()."
+
+
+class CallExistsError(ToolstashError):
+    """The `call_id` belongs to a call that runs or waits, or whose outcome is still kept. Nothing was run."""
+
+    default_action = "Read its outcome with call_result(call_id), or give the new call an id of its own."
+
+
+class AnswerRefusedError(ToolstashError):
+    """The answer was not taken; the call is as it was."""
+
+    default_action = "Look at pending_calls() for what waits for an answer."
+
+
+class AlreadyAnsweredError(AnswerRefusedError):
+    """Somebody else answered first."""
+
+
+class AnswerMismatchError(AnswerRefusedError):
+    """The answer is to another request than the one that waits, or its data does not fit the request's schema."""
+
+    default_action = "Answer the request that waits, with data that fits its schema."
+
+
+class CallExpiredError(AnswerRefusedError):
+    """The time to answer was over, by the store's clock."""
+
+
+class CallEndedError(AnswerRefusedError):
+    """The call is over: it was cancelled, declined or interrupted, or it is done."""
 
 
 class StoreUnavailableError(ToolstashError):

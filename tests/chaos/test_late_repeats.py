@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import gc
 import time
+from dataclasses import replace as with_changes
 from typing import Any
 
 import pytest
@@ -15,6 +16,11 @@ from tests.proxy import proxied
 from tests.servers import shared_server
 from tests.wait import until
 from toolstash import RedisStore, WorkspaceExpiredError
+from toolstash.asking import Answer, Request
+from toolstash.contracts import Address
+from toolstash.store.call_record import CallRecord
+from toolstash.store.calls import Noted
+from toolstash.wire.keys import space_of_session
 from toolstash.wire.server import Server
 
 
@@ -76,6 +82,40 @@ async def test_a_workspace_that_others_dropped_does_not_come_back(prefix: str) -
         assert await other.list_workspaces() == []
         lives = [await client.pttl(key) async for key in client.scan_iter(f"{prefix}:*")]
         assert all(0 < life <= TTL * 1000 + 24 * 3_600_000 for life in lives)
+
+
+async def test_an_answer_whose_reply_is_lost_counts_though_others_have_gone_on(prefix: str) -> None:
+    """Its sender is not told that somebody was first, and what others made of the call since is not undone."""
+    url = shared_server("valkey").url
+    async with proxied(url) as proxy, Delayed(proxy.url, prefix) as store, RedisStore(url, prefix=prefix) as other:
+
+        async def asked(name: str) -> tuple[Address, Noted, CallRecord]:
+            at = Address(space_of_session("one"), name)
+            seen = await other.calls.look(at)
+            pending = CallRecord(tool="t").suspended(Request(f"q_{name}", "approval", "May I?"), seen.now)
+            assert await other.calls.swap(at, seen, pending)
+            seen = await other.calls.look(at)
+            return at, seen, pending.answered(Answer(f"q_{name}", ok=True), seen.now)
+
+        assert await store.calls.swap(*(await asked("first")), in_time=True)  # so that the server knows the scripts
+        at, seen, answered = await asked("second")
+
+        async def claiming() -> None:
+            now = await other.calls.look(at)
+            assert now.record == answered
+            assert await other.calls.swap(at, now, now.record.claimed("w", "in", is_held=False))
+
+        store.before_repeat, proxy.lose_replies = claiming, 1
+        assert await store.calls.swap(at, seen, answered, in_time=True)
+        assert (store.before_repeat, proxy.lost) == (None, 1)
+        assert (await other.calls.look(at)).record == with_changes(answered, owner="w", inbox="in")
+        kinds = [event.kind for event in await other.events_after(at.space, "0-0", 20) if event.call_id == "second"]
+        assert kinds == ["suspended", "answered"]
+        assert at in await other.calls.work(10), "seen once too often, never too seldom"
+
+        store.before_repeat, proxy.lose_replies = None, 1
+        assert await store.calls.swap(at, await other.calls.look(at), None)
+        assert not await other.calls.swap(at, seen, answered)
 
 
 async def test_a_part_that_is_evicted_while_fields_are_read(prefix: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import AsyncIterator, Awaitable, Iterator
 
 import pytest
@@ -12,6 +13,9 @@ from tests.chaos.ledger import TTL, Ledger, Whole, appenders, lasting, put
 from tests.servers import RealCluster, RealServer
 from tests.wait import until
 from toolstash import RedisStore, StoreUnavailableError, ToolstashError
+from toolstash.asking import Answer, Request
+from toolstash.contracts import Address
+from toolstash.store.call_record import CallRecord
 from toolstash.store.session import session_scope
 from toolstash.wire import keys as layout
 
@@ -75,6 +79,43 @@ async def outcome(answer: Awaitable[object], expected: object) -> str:
     except ToolstashError as told:
         return str(told).partition(" (")[2].removesuffix(").") or str(told)
     return "whole" if found == expected else f"not whole: {found!s:.80}"
+
+
+@pytest.mark.parametrize("ahead", [":call", ":waiting", ":none"])
+async def test_calls_on_another_node_are_not_taken_for_gone(
+    cluster: RealCluster, store: RedisStore, prefix: str, ahead: str
+) -> None:
+    """Their records or the list of them go ahead: all calls are listed, looked at and answered, or a short error."""
+    places = [Address("shared", f"call_{number}") for number in range(3)]
+    for at in places:
+        pending = CallRecord(tool="t").suspended(Request("q", "approval", "May I?"), time.time())
+        assert await store.calls.swap(at, await store.calls.look(at), pending)
+    seen = await store.calls.look(places[0])
+    assert seen.record is not None
+    answered = seen.record.answered(Answer("q", ok=True), seen.now)
+    listed = await store.calls.waiting(None)
+    assert [at for at, _ in listed] == places
+
+    base = layout.Keys(prefix).base("shared")
+    target = another(cluster, base)
+    cluster.begin_to_move(base, target)
+    assert (cluster.move_keys(base, target, only=ahead) > 0) == (ahead != ":none")
+    outcomes = await asyncio.gather(
+        outcome(store.calls.waiting(None), listed),
+        outcome(store.calls.count_waiting(None), 3),
+        outcome(known(store, places[1]), True),
+        outcome(store.calls.swap(places[0], seen, answered), True),
+    )
+    cluster.move_keys(base, target)
+    cluster.end_move(base, target)
+    assert {*outcomes} <= {"whole", "its data is moving to another node"}
+    was_answered = (await store.calls.look(places[0])).record == answered
+    assert was_answered == (outcomes[3] == "whole")
+    assert [at for at, _ in await store.calls.waiting(None)] == places[was_answered:]
+
+
+async def known(store: RedisStore, at: Address) -> bool:
+    return (await store.calls.look(at)).record is not None
 
 
 async def test_slots_move_back_and_forth_under_load(cluster: RealCluster, prefix: str) -> None:

@@ -12,7 +12,8 @@ from tests.house.sources import Source
 PACKAGE = "toolstash"
 
 BELOW: dict[str, frozenset[str]] = {
-    "contracts": frozenset(),
+    "asking": frozenset(),
+    "contracts": frozenset({"asking"}),
     "errors": frozenset(),
     "fieldpath": frozenset(),
     "settings": frozenset(),
@@ -33,7 +34,9 @@ BELOW: dict[str, frozenset[str]] = {
 }
 """The rooms directly below each room; what lies below those may be imported as well."""
 
-GROUND = frozenset({"contracts", "errors", "fieldpath", "settings"})
+GROUND = frozenset({"asking", "contracts", "errors", "fieldpath", "settings"})
+LOWEST = frozenset({"asking", "contracts"})
+"""Of the ground, the rooms that import none of the others unless the plan says so."""
 PURE = frozenset({"schema", "query", "shape"})
 INPUT_OUTPUT = frozenset({"redis", "hiredis", "anyio", "asyncio", "toolstash.blocking", "toolstash.threads"})
 RUNTIME = frozenset({"anyio", "docstring_parser", "hiredis", "msgspec", "orjson", "redis", "toolstash"})
@@ -123,7 +126,7 @@ def arrow_faults(sources: Collection[Source]) -> list[str]:
         if room not in BELOW:
             faults.append(f"{source.path}: the room '{room}' is not in the plan")
             continue
-        allowed = reach(room) | ({room} if room not in GROUND else GROUND if room != "contracts" else set())
+        allowed = reach(room) | ({room} if room not in GROUND else set() if room in LOWEST else GROUND)
         for found in imports_of(source):
             target = room_of(found.target)
             if found.target == PACKAGE or found.target == "<computed>":

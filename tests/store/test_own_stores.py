@@ -9,7 +9,12 @@ import pytest
 
 from tests.wait import until
 from toolstash import BaseStore, Ctx, MemoryStore, Stats
+from toolstash.asking import Answer, Request
+from toolstash.contracts import Address, Progress
+from toolstash.store.call_record import CallRecord
+from toolstash.store.calls import WORK_SPACE
 from toolstash.store.flights import LocalFlights
+from toolstash.wire.keys import label_of, space_of_session
 
 
 class PlainStore(MemoryStore):
@@ -19,10 +24,12 @@ class PlainStore(MemoryStore):
     last_place = BaseStore.last_place
     events_after = BaseStore.events_after
     stats = BaseStore.stats
+    find_space = BaseStore.find_space
 
     def __init__(self) -> None:
         super().__init__()
         self.flights = LocalFlights()
+        del self.calls
 
 
 async def test_it_is_waited_for_and_says_that_it_tells_of_no_events() -> None:
@@ -51,3 +58,22 @@ async def test_keyed_producers_share_a_run_within_the_process() -> None:
     notices = await asyncio.gather(*(ctx.adispatch_tool_call("load") for _ in range(5)))
     assert len(runs) == 1
     assert notices == [notices[0]] * 5
+
+
+async def test_calls_wait_within_the_process() -> None:
+    store = PlainStore()
+    at = Address(space_of_session("one"), "call_1")
+    seen = await store.calls.look(at)
+    pending = CallRecord(tool="deploy").suspended(Request("q", "approval", "May I?"), seen.now)
+    assert await store.calls.swap(at, seen, pending)
+    await store.calls.tell(at, Progress(1))
+    await store.calls.call_back("inbox", "call_1")
+    assert await store.find_space(label_of(at.space)) == at.space
+    assert await store.find_space("@" + "0" * 12) is None
+    async with asyncio.timeout(20), store.listening([WORK_SPACE]) as signal:
+        seen = await store.calls.look(at)
+        count = signal.count
+        assert await store.calls.swap(at, seen, pending.answered(Answer("q", ok=True), seen.now), in_time=True)
+        await signal.after(count)
+    assert await store.calls.work(1) == [at]
+    assert (await Ctx(store).stats()).pending_calls == 0

@@ -7,12 +7,13 @@ from typing import Any, Final, cast
 
 from toolstash.errors import InvalidArgumentError
 from toolstash.fieldpath import MISSING
-from toolstash.schema.function import Parameter
 from toolstash.schema.jsontext import JsonTextError, is_too_deep, read_json
 from toolstash.schema.mismatch import Mismatch, quotable, shown
+from toolstash.schema.parameter import Parameter
 from toolstash.schema.records import unknown_name
 
 _MAX_NAMED: Final = 3
+_NAME_CHARS: Final = 80  # where a schema lets any name pass, it is a model's text
 _WHOLE_ACTION: Final = 'Send the arguments as one JSON object, such as {"page": 2}, and call the tool again.'
 
 
@@ -71,15 +72,16 @@ def coerce_arguments(parameters: Sequence[Parameter], raw: Mapping[str, Any]) ->
 
 
 def _converted(parameter: Parameter, value: Any, parameters: Sequence[Parameter]) -> Any:
+    name = quotable(parameter.name, _NAME_CHARS)
     try:
         return parameter.convert(value)
     except Mismatch as mismatch:
-        place = f"{parameter.name}{mismatch.place}"
+        place = f"{name}{mismatch.place}"
         message, expected = f"'{place}' {mismatch.problem}.", mismatch.expected
     except RecursionError:
-        place, message, expected = parameter.name, f"'{parameter.name}' is nested too deeply.", "a flatter value"
+        place, message, expected = name, f"'{name}' is nested too deeply.", "a flatter value"
     action = f"For '{place}', send {expected}, and call the tool again."
-    raise _refusal(message, action, parameters, parameter.name)
+    raise _refusal(message, action, parameters, name)
 
 
 def _decoded(text: str) -> Any:

@@ -48,7 +48,7 @@ def _of_class(kind: type, parts: tuple[Any, ...]) -> Converter:
     if kind in SCALARS:
         return SCALARS[kind]
     if kind in LIST_KINDS:
-        return _list(converter_of(parts[0]) if parts else ANYTHING, LIST_KINDS[kind])
+        return list_of(converter_of(parts[0]) if parts else ANYTHING, LIST_KINDS[kind])
     if kind is tuple:
         return _tuple(parts)
     if kind in DICT_KINDS:
@@ -62,9 +62,13 @@ def _of_class(kind: type, parts: tuple[Any, ...]) -> Converter:
 def _union(members: tuple[Any, ...]) -> Converter:
     others = [member for member in members if member is not NoneType]
     if len(others) == 1:
-        return _optional(converter_of(others[0]))
+        return optional(converter_of(others[0]))
     # An integer is a number too: where both are members, the narrower one is asked first.
-    converters = [converter_of(member) for member in sorted(members, key=lambda member: member is float)]
+    return any_of([converter_of(member) for member in sorted(members, key=lambda member: member is float)])
+
+
+def any_of(converters: list[Converter]) -> Converter:
+    """Takes what one of them takes; those before are asked first."""
     if ANYTHING in converters:
         return ANYTHING
     expected = " or ".join(dict.fromkeys(converter.expected for converter in converters))
@@ -81,7 +85,8 @@ def _union(members: tuple[Any, ...]) -> Converter:
     )
 
 
-def _optional(converter: Converter) -> Converter:
+def optional(converter: Converter) -> Converter:
+    """Takes null as well."""
     if converter is ANYTHING:
         return ANYTHING
     return Converter(
@@ -103,7 +108,8 @@ def _first_that_takes(converters: list[Converter], value: Any, expected: str) ->
     raise inner[0] if len(inner) == 1 else Mismatch(expected, value)
 
 
-def _list(item: Converter, made: Callable[[list[Any]], Any]) -> Converter:
+def list_of(item: Converter, made: Callable[[list[Any]], Any] = list) -> Converter:
+    """Takes lists, and what stands for one: JSON text, a single object, text with commas where `item` says so."""
     expected = "a list" if item is ANYTHING else f"a list ({item.expected} each)"
 
     def convert(value: Any) -> Any:
@@ -121,7 +127,7 @@ def _list(item: Converter, made: Callable[[list[Any]], Any]) -> Converter:
 
 def _tuple(parts: tuple[Any, ...]) -> Converter:
     if not parts or parts[-1] is ...:
-        return _list(converter_of(parts[0]) if parts else ANYTHING, tuple)
+        return list_of(converter_of(parts[0]) if parts else ANYTHING, tuple)
     places = [converter_of(part) for part in parts]
     expected = f"a list of {len(places)} values"
 
@@ -130,7 +136,7 @@ def _tuple(parts: tuple[Any, ...]) -> Converter:
         if len(items) != len(places):
             raise Mismatch(expected, problem=f"must be {expected}, not {len(items)}")
         pairs = zip(places, items, strict=True)
-        return tuple(_at(place, converter, item) for place, (converter, item) in enumerate(pairs))
+        return tuple(at_place(place, converter, item) for place, (converter, item) in enumerate(pairs))
 
     def takes(value: Any) -> bool:
         return isinstance(value, (list, tuple)) and len(value) == len(places)  # pyright: ignore[reportUnknownArgumentType]
@@ -168,10 +174,11 @@ def _is_one_item(value: Any, item: Converter) -> bool:
 def _each(items: list[Any], item: Converter) -> list[Any]:
     if item is ANYTHING:
         return items
-    return [_at(place, item, value) for place, value in enumerate(items)]
+    return [at_place(place, item, value) for place, value in enumerate(items)]
 
 
-def _at(place: object, converter: Converter, value: Any) -> Any:
+def at_place(place: object, converter: Converter, value: Any) -> Any:
+    """The value converted; a mismatch says that it is at that place."""
     try:
         return converter.convert(value)
     except Mismatch as mismatch:
@@ -183,10 +190,10 @@ def _dict(key: Converter, item: Converter) -> Converter:
     is_free = key in (TEXT, ANYTHING) and item is ANYTHING
 
     def convert(value: Any) -> dict[Any, Any]:
-        given = _as_object(value, expected)
+        given = as_object(value, expected)
         if is_free:
             return dict(given)
-        return {_at(name, key, name): _at(name, item, inner) for name, inner in given.items()}
+        return {at_place(name, key, name): at_place(name, item, inner) for name, inner in given.items()}
 
     def takes(value: Any) -> bool:
         return isinstance(value, Mapping) and (is_free or all(map(item.takes, value.values())))  # pyright: ignore[reportUnknownArgumentType, reportUnknownMemberType]
@@ -194,7 +201,12 @@ def _dict(key: Converter, item: Converter) -> Converter:
     return Converter(expected, takes, convert)
 
 
-def _as_object(value: Any, expected: str) -> Mapping[str, Any]:
+def as_object(value: Any, expected: str) -> Mapping[str, Any]:
+    """An object as it is, or one in JSON text.
+
+    Raises:
+        Mismatch: Neither; `expected` says what would have fit.
+    """
     given = read_json_twice(value) if isinstance(value, str) else value
     if not isinstance(given, Mapping):
         raise Mismatch(expected, value)
@@ -208,7 +220,7 @@ def _record(record: Record) -> Converter:
 
     def convert(value: Any) -> Any:
         is_made = not is_dict and isinstance(value, record.kind)
-        return value if is_made else record.build(_as_object(value, expected))
+        return value if is_made else record.build(as_object(value, expected))
 
     return Converter(expected, lambda value: fits(value, names, required), convert)
 
@@ -223,7 +235,7 @@ def _pydantic(model: Any) -> Converter:
         if isinstance(value, model):
             return value
         if is_object:
-            return validated_by_pydantic(model, _as_object(value, expected))
+            return validated_by_pydantic(model, as_object(value, expected))
         decoded = read_json_twice(value) if isinstance(value, str) else MISSING
         return validated_by_pydantic(model, decoded if isinstance(decoded, (list, dict)) else value)
 

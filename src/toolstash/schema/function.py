@@ -5,47 +5,19 @@ from __future__ import annotations
 import copy
 import inspect
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final
 
-from toolstash.schema.annotations import as_choice, type_name
-from toolstash.schema.converters import converter_of
+from toolstash.schema.annotations import as_choice
+from toolstash.schema.coerce import coerce_arguments, parse_arguments
 from toolstash.schema.docstrings import DocText, read_docstring
 from toolstash.schema.hints import json_schema_of
+from toolstash.schema.parameter import Parameter
 from toolstash.schema.resolve import function_behind, resolved_hints
 from toolstash.schema.wording import STANDARD_DESCRIPTIONS
 
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
-
-
-@dataclass(frozen=True, slots=True)
-class Parameter:
-    """One parameter that a model fills in.
-
-    Attributes:
-        name: As in the function.
-        annotation: Resolved; `Any` where there is none or it could not be resolved.
-        schema: The complete JSON Schema, with description and default.
-        required: Whether the function has no default for it.
-        default: The function's default; None when it is required.
-        description: The text in the schema; may be empty.
-        type_name: The annotation for people, such as `int` or `list[str]`.
-        convert: JSON value → argument; raises `Mismatch`. Built once, here.
-    """
-
-    name: str
-    annotation: Any
-    schema: Mapping[str, Any]
-    required: bool = True
-    default: Any = None
-    description: str = ""
-    type_name: str = field(init=False, repr=False, compare=False)
-    convert: Callable[[Any], Any] = field(init=False, repr=False, compare=False)
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "type_name", type_name(self.annotation))
-        object.__setattr__(self, "convert", converter_of(self.annotation).convert)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,6 +70,17 @@ class FunctionSchema:
         description = "\n\n".join(filter(None, (text.description or summary, note.strip())))
         return cls(name, description, summary, tuple(parameters))
 
+    def checked(self, raw: Any) -> dict[str, Any]:
+        """A model's arguments as the function takes them.
+
+        Args:
+            raw: A mapping, or JSON text of an object; None for no arguments.
+
+        Raises:
+            InvalidArgumentError: They do not fit; see `parse_arguments` and `coerce_arguments`.
+        """
+        return coerce_arguments(self.parameters, parse_arguments(raw))
+
     def to_openai(
         self, *, enums: Mapping[str, Sequence[Any]] | None = None, leave_out: Collection[str] = ()
     ) -> dict[str, Any]:
@@ -117,6 +100,9 @@ class FunctionSchema:
             "properties": properties,
             "required": [parameter.name for parameter in shown if parameter.required],
         }
+        return self._in_openai_form(parameters)
+
+    def _in_openai_form(self, parameters: dict[str, Any]) -> dict[str, Any]:
         function = {"name": self.name, "description": self.description, "parameters": parameters}
         return {"type": "function", "function": function}
 

@@ -22,10 +22,12 @@ from toolstash.query.table import RowsTable, Table
 from toolstash.query.terms import parse_query
 from toolstash.query.work import Work
 from toolstash.store.arguments import checked_rows, few_enough, whole
+from toolstash.store.calls import CallBook
 from toolstash.store.changes import Append, Delete, Patch, Update
 from toolstash.store.codec import plain_value
 from toolstash.store.cpu import on_cpu
 from toolstash.store.flights import Flights, LocalFlights
+from toolstash.store.local_calls import LocalCalls
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import Reading, StorePrimitives
 from toolstash.store.refusals import require_list
@@ -143,13 +145,15 @@ class BaseStore(StorePrimitives):
     async def stats(self) -> Stats:
         """What the store holds of what the caller sees; bytes are 0 where a store does not know them."""
         metas: builtins.list[WorkspaceMeta] = []
-        addresses = await self.list(self.visible_spaces())
+        visible = self.visible_spaces()
+        addresses = await self.list(visible)
         for address in addresses:
             with suppress(WorkspaceNotFoundError):
                 metas.append((await self.read(address, 0, 0)).meta)
         return Stats(
             sessions=len({address.space for address in addresses} - {SHARED_SPACE}),
             workspaces=len(metas),
+            pending_calls=await self.calls.count_waiting(None if visible is None else visible[:1]),
             chars_kept_out=sum(meta.chars for meta in metas),
         )
 
@@ -159,6 +163,14 @@ class BaseStore(StorePrimitives):
     def flights(self) -> Flights:
         """The leases that let one worker make a workspace while others wait; here those of this process."""
         return LocalFlights()
+
+    @cached_property
+    def calls(self) -> CallBook:
+        """Where calls are kept that run or wait for an answer; here those of this process."""
+        return LocalCalls()
+
+    async def find_space(self, label: str) -> str | None:
+        return await super().find_space(label) or await self.calls.find_space(label)
 
     outage_seconds = 30.0
     """How long a store may be away before those who watch it are told."""

@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Sequence
 
-from toolstash.contracts import Event, EventKind
+from toolstash.contracts import Event, EventKind, Progress
 from toolstash.errors import StoreUnavailableError
 from toolstash.store.background import Background
 from toolstash.store.codec import unpack
@@ -218,6 +218,19 @@ def _event(entry: bytes, fields: dict[bytes, bytes]) -> Event:
         workspace_id=layout.decode_id(fields.get(b"part", b"").decode()),
         workspace_type=unpack(workspace_type) if workspace_type else "",
         version=fields.get(b"version", b"").decode(),
-        call_id=fields.get(b"call", b"").decode(),
+        call_id=layout.decode_id(fields.get(b"call", b"").decode()),
         at=int(place.partition("-")[0]) / 1000,
+        progress=_progress(fields) if kind == "progress" else None,
     )
+
+
+def _progress(fields: dict[bytes, bytes]) -> Progress:
+    total = fields[b"total"]
+    return Progress(_number(fields[b"done"]), _number(total) if total else None, unpack(fields[b"message"]))
+
+
+def _number(text: bytes) -> float:
+    try:
+        return int(text)
+    except ValueError:
+        return float(text)

@@ -9,13 +9,12 @@ import builtins
 import math
 import threading
 import time
-from bisect import bisect_right
 from collections.abc import AsyncGenerator, Sequence
 from dataclasses import dataclass, field
 from dataclasses import replace as with_changes
 from typing import Any
 
-from toolstash.contracts import SHARED_SPACE, Address, Event, EventKind, Limits, Stats, WorkspaceMeta
+from toolstash.contracts import SHARED_SPACE, Address, Event, Limits, Stats, WorkspaceMeta
 from toolstash.errors import VersionConflictError, WorkspaceNotFoundError
 from toolstash.store import refusals
 from toolstash.store.base import READ_ROWS, BaseStore, Check
@@ -23,9 +22,11 @@ from toolstash.store.changes import Change, Edits, edits_of, merged
 from toolstash.store.codec import Codec, Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
 from toolstash.store.flights import LocalFlights, Ticket
+from toolstash.store.local_calls import LocalCalls
+from toolstash.store.memory_events import MemoryEvents
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import Reading, Replaced, ReplaceRule
-from toolstash.store.signal import CLOSED, Listening, Signal
+from toolstash.store.signal import Listening
 from toolstash.store.snapshot import Snapshot, Snapshots
 from toolstash.wire import keys as layout
 
@@ -54,17 +55,6 @@ class _Space:
     live: dict[str, _Workspace] = field(default_factory=dict[str, _Workspace])
     gone: dict[str, tuple[str, float]] = field(default_factory=dict[str, tuple[str, float]])
     swept: list[str] = field(default_factory=list[str])
-    events: builtins.list[Event] = field(default_factory=builtins.list[Event])
-
-    def tell(self, kind: EventKind, meta: WorkspaceMeta) -> None:
-        """Adds an event; its id is later than all before."""
-        now_ms = int(time.time() * 1000)
-        last_ms, last_number = map(int, self.events[-1].id.split("-")) if self.events else (0, 0)
-        place = f"{now_ms}-0" if now_ms > last_ms else f"{last_ms}-{last_number + 1}"
-        at = max(now_ms, last_ms) / 1000
-        self.events.append(Event(place, kind, meta.workspace_id, meta.workspace_type, meta.version, at=at))
-        if len(self.events) > layout.MOST_EVENTS * 1.1:
-            del self.events[: -layout.MOST_EVENTS]
 
 
 class MemoryStore(BaseStore):
@@ -83,7 +73,8 @@ class MemoryStore(BaseStore):
         self._spaces: dict[str, _Space] = {}
         self._lock = threading.Lock()
         self._snapshots = Snapshots()
-        self._signals: set[Signal] = set()
+        self._events = MemoryEvents()
+        self.calls = LocalCalls(self._events)
         self._flights = _Flights(self)
         self.flights = self._flights
 
@@ -123,9 +114,8 @@ class MemoryStore(BaseStore):
             space.swept = [name for name in space.swept if name != meta.workspace_id]
             expires_at = stored.expires_at or math.inf
             space.gone[meta.workspace_id] = (meta.producer_fn, expires_at + layout.GONE_MS / 1000)
-            dropped = self._make_room(space, meta.workspace_id, meta.limits)
-            space.tell("created" if old is None else "replaced", stored)
-        self._send()
+            dropped = self._make_room(at, meta.limits)
+            self._events.tell(at.space, "created" if old is None else "replaced", stored)
         return Replaced(stored, dropped)
 
     def _is_overtaken(self, at: Address, ticket: Ticket | None, old: _Workspace | None) -> bool:
@@ -133,18 +123,19 @@ class MemoryStore(BaseStore):
             return False
         return self._flights.holder(at) != "" or _generation(old) not in ("", ticket.generation)
 
-    def _make_room(self, space: _Space, newest: str, limits: Limits) -> list[str]:
+    def _make_room(self, newest: Address, limits: Limits) -> list[str]:
+        space = self._spaces[newest.space]
         dropped: list[str] = []
 
         def drop(name: str) -> None:
-            space.tell("dropped", space.live.pop(name).meta)
+            self._events.tell(newest.space, "dropped", space.live.pop(name).meta)
             space.gone.pop(name, None)
             dropped.append(name)
 
         while len(space.live) > (self._max_workspaces or len(space.live)):
-            others = [item for item in space.live.items() if item[0] != newest]
+            others = [item for item in space.live.items() if item[0] != newest.workspace_id]
             drop(min(others, key=lambda item: item[1].meta.last_accessed_at)[0])
-        for name in [name for name in space.live if name != newest]:
+        for name in [name for name in space.live if name != newest.workspace_id]:
             total = sum(workspace.bytes for workspace in space.live.values())
             enough_places = len(space.live) <= (limits.max_session_workspaces or len(space.live))
             if enough_places and total <= (total if limits.max_session_bytes is None else limits.max_session_bytes):
@@ -202,14 +193,10 @@ class MemoryStore(BaseStore):
                 non_finite=workspace.meta.non_finite + tally.non_finite,
                 version=f"{generation}.{workspace.revision}",
             )
-            space = self._spaces[at.space]
             if edits.grows:
-                limits = with_changes(workspace.meta.limits, max_session_workspaces=None)
-                self._make_room(space, at.workspace_id, limits)
-            space.tell("changed", workspace.meta)
-            changed = workspace.meta
-        self._send()
-        return changed
+                self._make_room(at, with_changes(workspace.meta.limits, max_session_workspaces=None))
+            self._events.tell(at.space, "changed", workspace.meta)
+            return workspace.meta
 
     async def read_table(self, at: Address, check: Check = refusals.require_list) -> tuple[WorkspaceMeta, Snapshot]:
         with self._lock:
@@ -257,8 +244,7 @@ class MemoryStore(BaseStore):
             space.gone.pop(at.workspace_id, None)
             workspace = space.live.pop(at.workspace_id, None)
             if workspace is not None:
-                space.tell("dropped", workspace.meta)
-        self._send()
+                self._events.tell(at.space, "dropped", workspace.meta)
         return workspace is not None
 
     async def list(
@@ -278,7 +264,8 @@ class MemoryStore(BaseStore):
 
     async def find_space(self, label: str) -> str | None:
         with self._lock:
-            return next((space for space in self._spaces if layout.label_of(space) == label), None)
+            space = next((space for space in self._spaces if layout.label_of(space) == label), None)
+        return space or await self.calls.find_space(label)
 
     async def sweep_expired(self) -> builtins.list[str]:
         visible = self.visible_spaces()
@@ -293,6 +280,7 @@ class MemoryStore(BaseStore):
 
     async def stats(self) -> Stats:
         visible = self.visible_spaces()
+        pending = await self.calls.count_waiting(None if visible is None else visible[:1])
         with self._lock:
             names = [*self._spaces] if visible is None else visible
             spaces = {name: self._spaces[name] for name in names if name in self._spaces}
@@ -303,6 +291,7 @@ class MemoryStore(BaseStore):
                 sessions=sum(bool(space.live) and name != SHARED_SPACE for name, space in spaces.items()),
                 workspaces=len(held),
                 bytes=sum(workspace.bytes for workspace in held),
+                pending_calls=pending,
                 chars_kept_out=sum(workspace.meta.chars for workspace in held),
             )
 
@@ -311,22 +300,14 @@ class MemoryStore(BaseStore):
         return _generation(self._spaces.get(at.space, _Space()).live.get(at.workspace_id))
 
     def listening(self, spaces: Sequence[str]) -> Listening:
-        return Listening(self._signals.add, self._signals.discard)
-
-    def _send(self) -> None:
-        for signal in list(self._signals):
-            signal.send()
+        return self._events.listening()
 
     async def aclose(self) -> None:
         """Ends what watches; the data stays as long as the store."""
-        for signal in list(self._signals):
-            signal.fail(RuntimeError(CLOSED))
+        self._events.close()
 
     async def events_after(self, space: str, place: str, limit: int) -> Sequence[Event]:
-        with self._lock:
-            held = self._spaces.get(space, _Space()).events
-            first = bisect_right(held, _order(place), key=lambda event: _order(event.id))
-            return held[first : first + limit]
+        return self._events.after(space, place, limit)
 
     def _expire(self, space: _Space) -> None:
         for name in [name for name, workspace in space.live.items() if workspace.meta.is_expired]:
@@ -364,10 +345,6 @@ class _Flights(LocalFlights):
 
 def _generation(workspace: _Workspace | None) -> str:
     return "" if workspace is None else workspace.meta.version.partition(".")[0]
-
-
-def _order(place: str) -> tuple[int, ...]:
-    return tuple(map(int, place.split("-")))
 
 
 def _check_session_bytes(limits: Limits, documents: Sequence[bytes]) -> None:

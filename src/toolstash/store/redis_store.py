@@ -8,6 +8,7 @@ import secrets
 import time
 from collections.abc import AsyncGenerator, Sequence
 from contextlib import AbstractAsyncContextManager, aclosing
+from dataclasses import replace as with_changes
 from typing import Any
 
 from toolstash.contracts import Address, Event, Stats, WorkspaceMeta
@@ -26,6 +27,7 @@ from toolstash.store.listeners import Listeners
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import Reading, Replaced, ReplaceRule
 from toolstash.store.records import Record
+from toolstash.store.redis_calls import RedisCalls
 from toolstash.store.redis_flights import RedisFlights
 from toolstash.store.redis_reader import RedisReader
 from toolstash.store.redis_writer import GenerationWriter
@@ -90,6 +92,7 @@ class RedisStore(BaseStore):
         self._registry = Registry(self._connections, self._keys)
         self._listeners = Listeners(self._connections, self._keys)
         self.flights = RedisFlights(self._connections, self._keys)
+        self.calls = RedisCalls(self._connections, self._keys, self._registry)
         self._made_in = os.getpid()
         if source.is_private:
             self.note_when_missing = "This store is private to one process: workspaces of others are not in it."
@@ -274,7 +277,9 @@ class RedisStore(BaseStore):
         return swept
 
     async def stats(self) -> Stats:
-        return await self._registry.stats(self.visible_spaces())
+        visible = self.visible_spaces()
+        pending = await self.calls.count_waiting(None if visible is None else visible[:1])
+        return with_changes(await self._registry.stats(visible), pending_calls=pending)
 
     # Events
 

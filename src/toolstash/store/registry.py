@@ -35,7 +35,7 @@ class Registry:
         self._missing: dict[str, float] = {}
 
     def registration(self, space: str, ttl: float | None) -> builtins.list[scripts.ScriptCall]:
-        """Notes a session's space just before its workspace, so that no workspace is without."""
+        """Notes a session's space just before its workspace or call, so that none is without."""
         if space == SHARED_SPACE:
             return []
         if self._missing:
@@ -52,10 +52,11 @@ class Registry:
     async def _let_go(self, space: str) -> None:
         sessions = self._keys.sessions
         await self._connections.run(scripts.let_session_go(sessions, space, int(time.time() * 1000)))
-        last = await self._connections.command("ZREVRANGE", self._keys.expiring(space), 0, 0, "WITHSCORES")
-        if last:
-            expires_ms = None if last[1] == b"inf" else int(float(last[1])) + SESSION_SPARE_SECONDS * 1000
-            await self._connections.run(scripts.register_session(sessions, space, expires_ms))
+        for key in (self._keys.expiring(space), self._keys.waiting(space)):
+            last = await self._connections.command("ZREVRANGE", key, 0, 0, "WITHSCORES")
+            if last:
+                expires_ms = None if last[1] == b"inf" else int(float(last[1])) + SESSION_SPARE_SECONDS * 1000
+                await self._connections.run(scripts.register_session(sessions, space, expires_ms))
 
     async def all_spaces(self) -> builtins.list[str]:
         """The shared space and those of all sessions."""

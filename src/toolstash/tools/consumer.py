@@ -16,6 +16,7 @@ from toolstash.store.primitives import ReplaceRule
 from toolstash.tools.calling import call
 from toolstash.tools.checks import check_type
 from toolstash.tools.options import UNSET, checked_meta, checked_ttl
+from toolstash.tools.tool_context import ContextParameter, context_parameter, supplied
 from toolstash.tools.toolset import ToolSet
 
 if TYPE_CHECKING:
@@ -155,17 +156,24 @@ class Consumer:
     output: Output
     signature: inspect.Signature = field(init=False)
     context_parameter: str | None = field(init=False)
+    tool_context: ContextParameter | None = field(init=False)
 
     def __post_init__(self) -> None:
         if inspect.isgeneratorfunction(self.function) or inspect.isasyncgenfunction(self.function):
             raise TypeError(f"{function_name(self.function)}() yields; a consumer passes a generator to `emit` instead")
         signature = inspect.signature(self.function)
         object.__setattr__(self, "signature", signature)
-        object.__setattr__(self, "context_parameter", _context_parameter(self.function, signature))
+        object.__setattr__(self, "tool_context", context_parameter(self.function))
+        object.__setattr__(self, "context_parameter", _context_parameter(self.function, signature, self.context_name))
+
+    @property
+    def context_name(self) -> str | None:
+        """The parameter that takes the `ToolContext`; None where there is none."""
+        return self.tool_context.name if self.tool_context is not None else None
 
     def schema(self, name: str, produces: str | None) -> FunctionSchema:
         """What a model is told of it."""
-        hidden = {self.context_parameter} if self.context_parameter is not None else set[str]()
+        hidden = {name for name in (self.context_parameter, self.context_name) if name is not None}
         note = f"Stores its result as a new workspace of type '{produces}' and returns a notice." if produces else ""
         return FunctionSchema.of(self.function, name=name, hidden=hidden, note=note)
 
@@ -177,21 +185,24 @@ class Consumer:
         """
         with self.ctx.running():
             self.ctx.check_session()
-            bound = self._bind(args, kwargs)
-            workspace_id = bound.arguments.get("workspace_id")
-            if "workspace_id" in self.signature.parameters and workspace_id is not None:
-                store = self.ctx.store
-                meta = (await store.read(await store.locate(workspace_id), 0, 0)).meta
-                check_type(meta, self.workspace_type, "consumer")
-                workspace_id = meta.workspace_id
-            if self.context_parameter is not None and self.context_parameter not in bound.arguments:
-                context = ConsumerContext(self.ctx, workspace_id or "", output=self.output)
-                is_async = inspect.iscoroutinefunction(function_behind(self.function))
-                bound.arguments[self.context_parameter] = context if is_async else context.blocking
-            bound.apply_defaults()
-            ordered = {name: bound.arguments[name] for name in self.signature.parameters if name in bound.arguments}
-            bound.arguments = ordered
-            return await call(self.function, *bound.args, **bound.kwargs)
+            with supplied(self.tool_context, args, kwargs) as (positional, named):
+                return await self._run(self._bind(positional, named))
+
+    async def _run(self, bound: inspect.BoundArguments) -> Any:
+        workspace_id = bound.arguments.get("workspace_id")
+        if "workspace_id" in self.signature.parameters and workspace_id is not None:
+            store = self.ctx.store
+            meta = (await store.read(await store.locate(workspace_id), 0, 0)).meta
+            check_type(meta, self.workspace_type, "consumer")
+            workspace_id = meta.workspace_id
+        if self.context_parameter is not None and self.context_parameter not in bound.arguments:
+            context = ConsumerContext(self.ctx, workspace_id or "", output=self.output)
+            is_async = inspect.iscoroutinefunction(function_behind(self.function))
+            bound.arguments[self.context_parameter] = context if is_async else context.blocking
+        bound.apply_defaults()
+        ordered = {name: bound.arguments[name] for name in self.signature.parameters if name in bound.arguments}
+        bound.arguments = ordered
+        return await call(self.function, *bound.args, **bound.kwargs)
 
     def _bind(self, args: Sequence[Any], kwargs: Mapping[str, Any]) -> inspect.BoundArguments:
         """The arguments without the context, which nobody passes (but may)."""
@@ -209,10 +220,16 @@ class Consumer:
         return bound
 
 
-def _context_parameter(function: Callable[..., Any], signature: inspect.Signature) -> str | None:
-    """The parameter that takes the context: the one annotated ConsumerContext, or named `ctx` or `forge_ctx`."""
+def _context_parameter(
+    function: Callable[..., Any], signature: inspect.Signature, tool_context: str | None
+) -> str | None:
+    """The parameter that takes the context: the one annotated ConsumerContext, or named `ctx` or `forge_ctx`.
+
+    One that takes a `ToolContext` does not, whatever its name.
+    """
     hints = resolved_hints(function)
     for name in signature.parameters:
         if hints.get(name) is ConsumerContext:
             return name
-    return next((name for name in _CONTEXT_NAMES if name in signature.parameters), None)
+    names = (name for name in _CONTEXT_NAMES if name != tool_context)
+    return next((name for name in names if name in signature.parameters), None)

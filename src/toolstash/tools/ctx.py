@@ -5,9 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from types import TracebackType
 from typing import Any, ParamSpec, Self
 
+from toolstash.asking import Request
 from toolstash.blocking import AsyncTool, run_blocking
 from toolstash.contracts import Call, IndexMode, Limits, WorkspaceMeta, WorkspaceRef
 from toolstash.schema.function import function_name
@@ -17,19 +19,21 @@ from toolstash.store.factory import store_of
 from toolstash.store.payload import Payload
 from toolstash.store.primitives import ReplaceRule
 from toolstash.store.session import session_scope
+from toolstash.tools.calls import Calls
 from toolstash.tools.consumer import DERIVED_TYPE, Consumer, Output
+from toolstash.tools.control import check_signal, checked_timeout
 from toolstash.tools.describe import toolsets_of
 from toolstash.tools.dispatch import dispatch
 from toolstash.tools.options import UNSET, check_options, check_result_bound, checked_index, checked_meta, checked_ttl
 from toolstash.tools.producer import Key, Producer, materialize, public_arguments
 from toolstash.tools.storing import Storing
+from toolstash.tools.tool import Tool, WholeEntry, entry_of
 from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
-from toolstash.tools.workspaces import Workspaces
 
 P = ParamSpec("P")
 
 
-class Ctx(Workspaces):
+class Ctx(Calls):
     """Keeps large tool results in a store and gives a model notices and tools in their place.
 
     Args:
@@ -74,7 +78,6 @@ class Ctx(Workspaces):
         )
         self._owns_store = not isinstance(store, BaseStore)
         self.max_result_chars = max_result_chars
-        self.entries: dict[str, ToolEntry] = {}
         self._safe = safe
         self._default_ttl = default_ttl
         self._default_notify = default_notify
@@ -98,6 +101,7 @@ class Ctx(Workspaces):
         ttl: float | None = UNSET,
         notify: bool | None = None,
         index: IndexMode = "lazy",
+        idempotent: bool = False,
     ) -> Callable[[Callable[P, Any]], AsyncTool[P, Any]]:
         """Makes a function's results be stored. The decorated function is awaited, or called as `.blocking(…)`.
 
@@ -111,9 +115,11 @@ class Ctx(Workspaces):
             ttl: Seconds to live; None: until dropped. Left out: the Ctx's.
             notify: Whether the notice comes as a dict; None: the Ctx's.
             index: When rows get a search index: "eager", once stored, "lazy", once asked (if many), or "never".
+            idempotent: Whether a resumed call may run again after a worker was lost in the middle of it.
 
         Raises:
-            ValueError: The key names no parameter, a tool set is of another type, or the name is taken.
+            ValueError: The key names no parameter, a tool set is of another type, the name is taken, or there are two
+                `ToolContext`s.
         """
         if not workspace_type or not isinstance(workspace_type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError("workspace_type is a non-empty string such as 'papers'")
@@ -133,7 +139,8 @@ class Ctx(Workspaces):
             )
             schema = producer.schema()
             tool = AsyncTool[P, Any](producer.run, like=function)
-            self.register(ToolEntry(schema.name, tool, schema, safe=self._safe))
+            entry = ToolEntry(schema.name, tool, schema, safe=self._safe, idempotent=idempotent)
+            self.register(replace(entry, context_name=producer.context_name))
             self._producers[schema.name] = producer
             return tool
 
@@ -149,6 +156,7 @@ class Ctx(Workspaces):
         meta: Mapping[str, Any] | None = None,
         ttl: float | None = UNSET,
         expose: bool = True,
+        idempotent: bool = False,
     ) -> Callable[[Callable[..., Any]], AsyncTool[..., Any]]:
         """Makes a function that reads a workspace callable by a model. It may store a new one with `emit`.
 
@@ -162,6 +170,7 @@ class Ctx(Workspaces):
             meta: Kept with what it emits and said in the notice.
             ttl: Seconds that what it emits lives; None: until dropped. Left out: the Ctx's.
             expose: False keeps it out of schemas and dispatch, for your own code only.
+            idempotent: Whether a resumed call may run again after a worker was lost in the middle of it.
 
         Raises:
             ValueError: Tool sets without `produces`, or the name is taken.
@@ -180,7 +189,8 @@ class Ctx(Workspaces):
             tool = AsyncTool(consumer.run, like=function)
             if expose:
                 schema = consumer.schema(title, produces)
-                self.register(ToolEntry(title, tool, schema, workspace_type=workspace_type, safe=self._safe))
+                entry = ToolEntry(title, tool, schema, workspace_type=workspace_type, safe=self._safe)
+                self.register(replace(entry, idempotent=idempotent, context_name=consumer.context_name))
                 self._exposed_consumers.add(title)
             self._consumers.append(consumer)
             return tool
@@ -214,6 +224,15 @@ class Ctx(Workspaces):
             self.register(entry)
         self._toolsets[toolset.name] = toolset
 
+    def add_tool(self, tool: Tool) -> Tool:
+        """Makes a tool that was built by hand part of this Ctx. Returns it.
+
+        Raises:
+            ValueError: Another tool has that name.
+        """
+        self.register(entry_of(tool, safe=self._safe))
+        return tool
+
     def register(self, entry: ToolEntry) -> None:
         """Makes a tool callable by name.
 
@@ -229,24 +248,45 @@ class Ctx(Workspaces):
 
     # Calling
 
-    async def adispatch_tool_call(self, name: str, arguments: Any = None, *, session_id: str | None = None) -> Any:
+    async def adispatch_tool_call(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        session_id: str | None = None,
+        timeout: float | None = None,  # noqa: ASYNC109 - the limit of the call, in the seed's word
+        signal: Any = None,
+        wait_for: Callable[[Request], Any] | None = None,
+        call_id: str | None = None,
+    ) -> Any:
         """Runs a model's tool call and returns what the model should read. Mistakes come back as values.
+
+        A call that was stopped gives `{"error", "status": "timeout" | "cancelled", "call_id", "suggested_action"}`, one
+        that waits for a person `{"status": "pending", "call_id", "request", "suggested_action"}`.
 
         Args:
             name: The tool, as the model wrote it.
             arguments: A mapping, or JSON text of an object; None for none.
             session_id: Whose call it is; None: the session that is active here, if any.
+            timeout: Seconds that the call may take; a run after an answer has as many again. None: no bound.
+            signal: An event, or whatever has an `is_set()`: once it is set, the call is cancelled.
+            wait_for: Answers at once what the tool asks: a function, async or not, from a `Request` to an `Answer`
+                (or None for no answer). None: the call is left in the store, to be answered from anywhere.
+            call_id: A name for this call; no other one of its session may have it. None: a new one.
 
         Raises:
             SessionRequiredError: `require_session` and no session, or an empty session id.
+            ValueError, TypeError: `timeout` is no number, or `signal` cannot be asked.
             RuntimeError: The Ctx is closed.
         """
+        check_signal(signal)
+        call = Call(name, arguments, session_id, checked_timeout(timeout), signal, wait_for, call_id)
         with self.running():
-            return (await dispatch(self, Call(name, arguments, session_id))).value
+            return (await dispatch(self, call)).value
 
-    def dispatch_tool_call(self, name: str, arguments: Any = None, *, session_id: str | None = None) -> Any:
+    def dispatch_tool_call(self, name: str, arguments: Any = None, **options: Any) -> Any:
         """`adispatch_tool_call` for sync code. Raises RuntimeError inside a running event loop."""
-        return run_blocking(self.adispatch_tool_call, name, arguments, session_id=session_id)
+        return run_blocking(self.adispatch_tool_call, name, arguments, **options)
 
     def session(self, session_id: str | None) -> AbstractContextManager[None]:
         """A `with` block in which everything belongs to that session. Follows tasks and worker threads.
@@ -321,8 +361,9 @@ class Ctx(Workspaces):
         return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self._exposed_consumers]
 
     def get_all_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
-        """The tools of all tool sets in OpenAI form."""
-        return [schema for toolset in self._toolsets.values() for schema in toolset.to_tool_schemas(workspace_id)]
+        """The tools of all tool sets in OpenAI form, then those of `add_tool`."""
+        explore = [schema for toolset in self._toolsets.values() for schema in toolset.to_tool_schemas(workspace_id)]
+        return explore + [entry.schema.to_openai() for entry in self.entries.values() if isinstance(entry, WholeEntry)]
 
     @property
     def answer_chars(self) -> float:
@@ -339,6 +380,7 @@ class Ctx(Workspaces):
         """
         self.end_watching()
         await self._lifetime.end()
+        await self.overseer.settle()
         if self._owns_store:
             await self.store.aclose()
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 import re
+import secrets
 import string
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from toolstash.asking import ToolResult
 from toolstash.contracts import IndexMode
 from toolstash.errors import InvalidArgumentError
 from toolstash.schema.function import FunctionSchema, function_name
@@ -21,6 +23,7 @@ from toolstash.threads import in_thread
 from toolstash.tools.call_digest import digest_of
 from toolstash.tools.calling import call
 from toolstash.tools.single_flight import fly
+from toolstash.tools.tool_context import ContextParameter, context_parameter, supplied
 from toolstash.tools.toolset import ToolSet, ToolSetSpec
 from toolstash.tracing import producing
 
@@ -52,37 +55,61 @@ class Producer:
     notify: bool
     index: IndexMode
     signature: inspect.Signature = field(init=False)
+    context_parameter: ContextParameter | None = field(init=False)
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "signature", inspect.signature(self.function))
-        check_key(self.key, self.function, self.signature)
+        object.__setattr__(self, "context_parameter", context_parameter(self.function))
+        check_key(self.key, self.function, self._shown(self.signature.parameters))
+
+    @property
+    def context_name(self) -> str | None:
+        """The parameter that takes the `ToolContext`; None where there is none."""
+        return self.context_parameter.name if self.context_parameter is not None else None
+
+    def _shown(self, named: Mapping[str, Any]) -> dict[str, Any]:
+        """What is named by parameter, without the context: it says nothing of what the call asks for."""
+        return {name: value for name, value in named.items() if name != self.context_name}
 
     def schema(self) -> FunctionSchema:
         """What a model is told of it."""
         note = "Returns a notice about the stored result and the tools that explore it, not the data itself."
-        return FunctionSchema.of(self.function, name=tool_name(function_name(self.function)), note=note)
+        hidden = {self.context_name} if self.context_name is not None else set[str]()
+        return FunctionSchema.of(self.function, name=tool_name(function_name(self.function)), hidden=hidden, note=note)
 
     async def run(self, *args: Any, **kwargs: Any) -> Any:
         """Calls the function, stores what it returns, and gives the notice (or the WorkspaceRef).
 
-        With a key, callers that ask for the same at the same time, in whatever process, share one run.
+        With a key, callers that ask for the same at the same time, in whatever process, share one run. A `ToolResult`
+        is given back as it is: it is not stored.
 
         Raises:
             ToolstashError: The result cannot be stored.
         """
         with self.ctx.running():
             self.ctx.check_session()
-            bound = self.signature.bind(*args, **kwargs)
-            bound.apply_defaults()
-            workspace_id = self._id_for(bound.arguments)
-            if workspace_id is None:
-                return await self._produce(bound, workspace_id)
-            at = self.ctx.store.place(workspace_id, self.workspace_type, current_session())
-            functions = [self.function] if self.transform is None else [self.function, self.transform]
-            digest = digest_of(functions, self._options(), bound.arguments)
-            name = function_name(self.function)
-            run = partial(self._produce, bound, workspace_id)
-            return await fly(self.ctx.store.flights, at, name, digest, run)
+            with supplied(self.context_parameter, args, kwargs) as (positional, named):
+                bound = self.signature.bind(*positional, **named)
+                bound.apply_defaults()
+                workspace_id = self._id_for(self._shown(bound.arguments))
+                if workspace_id is None:
+                    return await self._produce(bound, workspace_id)
+                return await self._fly(bound, workspace_id)
+
+    async def _fly(self, bound: inspect.BoundArguments, workspace_id: str) -> Any:
+        at = self.ctx.store.place(workspace_id, self.workspace_type, current_session())
+        functions = [self.function] if self.transform is None else [self.function, self.transform]
+        options = (*self._options(), self._answered_call(bound))
+        digest = digest_of(functions, options, self._shown(bound.arguments))
+        run = partial(self._produce, bound, workspace_id)
+        return await fly(self.ctx.store.flights, at, function_name(self.function), digest, run)
+
+    def _answered_call(self, bound: inspect.BoundArguments) -> str:
+        """What keeps a call with answers apart from all others: they were given to this one alone."""
+        context = bound.arguments.get(self.context_name or "")
+        if context is None or not (context.answers or context.answer):
+            return ""
+        return context.call_id or secrets.token_hex(16)
 
     def _options(self) -> tuple[Any, ...]:
         """What the outcome depends on besides code and arguments."""
@@ -95,9 +122,11 @@ class Producer:
     ) -> Any:
         with producing(function_name(self.function), self.workspace_type):
             result = await call(self.function, *bound.args, **bound.kwargs)
-            if self.transform is not None:
+            if self.transform is not None and not isinstance(result, ToolResult):
                 result = await call(self.transform, await _collected(result))
-        arguments = public_arguments(bound.arguments)
+        if isinstance(result, ToolResult):
+            return result
+        arguments = public_arguments(self._shown(bound.arguments))
         return await self.ctx.storing.keep(self, workspace_id, arguments, result, ticket)
 
     def _id_for(self, arguments: Mapping[str, Any]) -> str | None:
@@ -112,7 +141,7 @@ class Producer:
         return chosen
 
 
-def check_key(key: Key | None, function: Callable[..., Any], signature: inspect.Signature) -> None:
+def check_key(key: Key | None, function: Callable[..., Any], parameters: Mapping[str, inspect.Parameter]) -> None:
     """Refuses a key template that could not be filled from the function's parameters.
 
     Raises:
@@ -122,7 +151,7 @@ def check_key(key: Key | None, function: Callable[..., Any], signature: inspect.
         raise ValueError("key must be a template or a plain function: it is called before anything is awaited")
     if not isinstance(key, str):
         return
-    names = {name for name, parameter in signature.parameters.items() if parameter.kind not in _VARIADIC}
+    names = {name for name, parameter in parameters.items() if parameter.kind not in _VARIADIC}
     for _, place, _, _ in string.Formatter().parse(key):
         if place is not None and place not in names:
             raise ValueError(

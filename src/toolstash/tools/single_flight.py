@@ -20,6 +20,7 @@ from typing import Any
 
 import anyio
 
+from toolstash.asking import ToolResult
 from toolstash.contracts import Address, WorkspaceRef
 from toolstash.errors import ProducerFailedError, StoreUnavailableError, ToolstashError, UnstorableValueError
 from toolstash.store.codec import pack, unpack
@@ -162,7 +163,11 @@ async def _land(flights: Flights, at: Address, token: str, outcome: bytes, secon
 
 
 def _outcome_of(result: Any) -> bytes:
-    """What those who follow are told; nothing, where it has no form that travels: then they run themselves."""
+    """What those who follow are told. Nothing, where it has no form that travels, or is a `ToolResult`, which answers
+    one call alone: then they run themselves.
+    """
+    if isinstance(result, ToolResult):
+        return b""
     try:
         return pack({"ref": asdict(result)} if isinstance(result, WorkspaceRef) else {"result": result})
     except UnstorableValueError:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
+from toolstash.asking import ToolResult
 from toolstash.blocking import AsyncTool, in_event_loop
 from toolstash.contracts import DataShape, WorkspaceMeta
 from toolstash.query.questions import Question
@@ -18,6 +19,7 @@ from toolstash.store.base import BaseStore
 from toolstash.store.primitives import Reading
 from toolstash.tools.calling import call
 from toolstash.tools.checks import check_shape, check_type
+from toolstash.tools.tool_context import ContextParameter, ToolContext, context_parameter, supplied
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -27,7 +29,14 @@ AnyTool = AsyncTool[..., Any]
 
 @dataclass(frozen=True, slots=True)
 class ToolEntry:
-    """One tool as the dispatch knows it."""
+    """One tool as the dispatch knows it.
+
+    Attributes:
+        safe: Whether a dispatch turns exceptions into values for the model.
+        is_builtin: Whether it answers with plain JSON.
+        idempotent: Whether a resumed call may run again after a worker was lost in the middle of it.
+        context_name: The parameter that takes the `ToolContext`; None where there is none.
+    """
 
     name: str
     run: AnyTool
@@ -37,6 +46,14 @@ class ToolEntry:
     workspace_type: str | None = None
     safe: bool = True
     is_builtin: bool = False
+    idempotent: bool = False
+    context_name: str | None = None
+
+    async def invoke(self, arguments: Mapping[str, Any], context: ToolContext) -> Any:
+        """Runs the tool with checked arguments, as `schema.checked` gives them, and the context of its call."""
+        if self.context_name is None:
+            return await self.run(**arguments)
+        return await self.run(**{**arguments, self.context_name: context})
 
     @property
     def origin(self) -> tuple[str, str]:
@@ -120,6 +137,7 @@ class ToolSet:
         output_hint: str | None = None,
         schema_extra: Mapping[str, Mapping[str, Any]] | None = None,
         data_shape: DataShape | None = None,
+        idempotent: bool = False,
     ) -> Any:
         """Registers a function, async or not, as a tool: `@ts.tool` or `@ts.tool(name=…)`.
 
@@ -129,22 +147,35 @@ class ToolSet:
             output_hint: Said with every result, as `{"result": …, "_hint": …}`; `{workspace_id}` is filled in.
             schema_extra: Further JSON Schema by parameter.
             data_shape: The shape that this tool reads, where it differs from the set's.
+            idempotent: Whether a resumed call may run again after a worker was lost in the middle of it.
 
         Raises:
-            ValueError: `schema_extra` names an unknown parameter, or the name is taken.
+            ValueError: `schema_extra` names an unknown parameter, the name is taken, or there are two `ToolContext`s.
         """
 
         def register(function: Callable[..., Any], full_name: str | None = None) -> AnyTool:
             shape: DataShape | None = data_shape or self.data_shape
             chosen = self.tool_name_of(function_name(function)) if full_name is None else tool_name(full_name)
-            schema = FunctionSchema.of(function, name=chosen, schema_extra=schema_extra)
+            context = context_parameter(function)
+            hidden = {context.name} if context is not None else set[str]()
+            schema = FunctionSchema.of(function, name=chosen, hidden=hidden, schema_extra=schema_extra)
             body: Callable[..., Awaitable[Any]] = partial(call, function)
             if validate_workspace and any(parameter.name == "workspace_id" for parameter in schema.parameters):
                 body = self._validated(body, inspect.signature(function), shape)
+            if context is not None:
+                body = _with_context(body, context)
             if output_hint is not None:
                 body = _hinted(body, output_hint)
             entry = ToolEntry(
-                chosen, AsyncTool(body, like=function), schema, shape, self, self.workspace_type, self.safe
+                chosen,
+                AsyncTool(body, like=function),
+                schema,
+                shape,
+                self,
+                self.workspace_type,
+                self.safe,
+                idempotent=idempotent,
+                context_name=context.name if context is not None else None,
             )
             self._add(entry)
             return entry.run
@@ -285,9 +316,19 @@ def _with_workspace(entry: ToolEntry, workspace_id: str) -> AnyTool:
     return AsyncTool(partial(entry.run, workspace_id=workspace_id), like=entry.run)
 
 
+def _with_context(body: Callable[..., Awaitable[Any]], parameter: ContextParameter) -> Callable[..., Awaitable[Any]]:
+    async def run(*args: Any, **kwargs: Any) -> Any:
+        with supplied(parameter, args, kwargs) as (positional, named):
+            return await body(*positional, **named)
+
+    return run
+
+
 def _hinted(body: Callable[..., Awaitable[Any]], hint: str) -> Callable[..., Awaitable[Any]]:
     async def run(*args: Any, **kwargs: Any) -> Any:
         result: Any = await body(*args, **kwargs)
+        if isinstance(result, ToolResult):
+            return result
         if isinstance(result, dict) and "error" in result and "suggested_action" in result:
             return cast(dict[str, Any], result)
         workspace_id = kwargs["workspace_id"] if "workspace_id" in kwargs else next(iter(args), "")

@@ -70,13 +70,16 @@ class Workspaces:
         workspace_type: str | None = None,
         after: str | None = None,
     ) -> AsyncGenerator[Event]:
-        """What happens in the current session and to shared workspaces; outside any session, to shared ones.
+        """What happens in the current session and outside any: to workspaces, and to calls that take a while.
+
+        Outside any session, only what belongs to none.
 
         Endless: leave the loop when you have seen enough. Outages of the store are waited out, with nothing missed
         that is still kept (the last 5,000 events of a session).
 
         Args:
-            kinds: Only these; None for all: "created", "replaced", "changed", "dropped".
+            kinds: Only these; None for all: "created", "replaced", "changed", "dropped" of workspaces, "suspended",
+                "answered", "progress", "cancel", "ended" of calls.
             workspace_type: Only events of workspaces of this type.
             after: The `id` of an event, to go on after it; "0": from the oldest that is kept; None: from the moment
                 that the loop begins.

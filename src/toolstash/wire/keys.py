@@ -15,13 +15,20 @@
     <prefix>:{<space>}:<workspace>:building:<view> string build and version of an index that is being made, LEASE_MS
     <prefix>:{<space>}:<workspace>:doc:<build>:<n> hash what an index holds of row n; UNFINISHED_INDEX_MS at first
     <prefix>:{<space>}:<workspace>:idx:<build> (no key) the name of an index
+    <prefix>:{<space>}:<call>:call           hash     a call that runs, waits or has ended; as long as it is of use
+    <prefix>:{<space>}:<call>:op:<id>        string   as of a workspace
+    <prefix>:{<space>}:waiting               zset     calls that wait for an answer by time of expiry, GONE_MS after it
     <prefix>:{<space>}:created               zset     workspaces of the space by time of storing, GONE_MS after its last
     <prefix>:{<space>}:expiring              zset     the same by time of expiry
-    <prefix>:{<space>}:events                stream   the last MOST_EVENTS that happened in the space; like created
+    <prefix>:{<space>}:events                stream   the last MOST_EVENTS of the space; like the three above
     <prefix>:sessions                        zset     spaces of sessions by expiry, GONE_MS after the last
+    <prefix>:{work}:due                      zset     "space call" of answered calls by when to look at them, DUE_MS
+    <prefix>:{work}:events                   stream   wakes those who resume calls, WAKE_MS
+    <prefix>:{<inbox>}:events                stream   tells a worker which of its calls were cancelled, WAKE_MS
 
 The hash tag is the space (a session, or "shared"), so all that one write touches lies in one slot. `g` is a
-generation: random, written once, never used again. Generations that are not published live UNFINISHED_MS.
+generation: random, written once, never used again. Generations that are not published live UNFINISHED_MS. Ids of
+workspaces and calls are encoded and hold no colon, so no id makes a key of another family.
 """
 
 from __future__ import annotations
@@ -47,6 +54,8 @@ UNFINISHED_INDEX_MS = 3_600_000
 FLIGHT_MS = 10_000
 LANDED_MS = 60_000
 MOST_EVENTS = 5_000
+WAKE_MS = 60_000
+DUE_MS = 8 * 24 * 3_600_000
 
 _MAX_ID_CHARS = 100
 _SHORTENED_CHARS = 80
@@ -129,6 +138,11 @@ class WorkspaceKeys:
         return f"{self.stem}landed:{token}"
 
     @property
+    def call(self) -> str:
+        """What is known of the call of that id."""
+        return f"{self.stem}call"
+
+    @property
     def indexes(self) -> str:
         """What is known of the search indexes of the workspace."""
         return f"{self.stem}indexes"
@@ -190,6 +204,14 @@ class Keys:
     def events(self, space: str) -> str:
         """What happened in a space."""
         return self.base(space) + "events"
+
+    def waiting(self, space: str) -> str:
+        """A space's calls that wait for an answer by time of expiry."""
+        return self.base(space) + "waiting"
+
+    def due(self, space: str) -> str:
+        """The answered calls of all spaces by when they should be looked at."""
+        return self.base(space) + "due"
 
     def workspace(self, at: Address) -> WorkspaceKeys:
         """The keys of the workspace at an address."""

@@ -260,7 +260,7 @@ def register_session(sessions: str, space: str, expires_ms: int | None) -> Scrip
 
 def let_session_go(sessions: str, space: str, expires_ms: int) -> ScriptCall:
     """Notes that a space has become empty: it is forgotten a day after the given time, unless it is used again."""
-    return ScriptCall(REGISTER_SESSION, (sessions,), [space, expires_ms, "XX"])
+    return ScriptCall(REGISTER_SESSION, (sessions,), [space, expires_ms, "LT"])
 
 
 def touch(at: WorkspaceKeys) -> ScriptCall:

@@ -23,16 +23,22 @@ local function remember(operation, result)
   return result
 end
 
--- A registry, and the events of its space, live 24 hours longer than its last member, and as long as any member
--- without an expiry.
+-- A registry lives 24 hours longer than its last member, and as long as any member without an expiry. So do the events
+-- of its space, which also outlive the calls that wait for an answer, and what has just been told.
 local function expire_registry(created, expiring, events)
   local last = redis.call('ZREVRANGE', expiring, 0, 0, 'WITHSCORES')[2]
   for _, key in ipairs({ created, expiring, events }) do
     if last == 'inf' then
       redis.call('PERSIST', key)
-    elseif last or key == events then
-      redis.call('PEXPIREAT', key, integer((last and tonumber(last) or now_us() / 1000) + GONE_MS))
+    elseif last and key ~= events then
+      redis.call('PEXPIREAT', key, integer(tonumber(last) + GONE_MS))
     end
+  end
+  if events and last ~= 'inf' then
+    local waiting = string.sub(events, 1, -7) .. 'waiting'
+    local last_call = redis.call('ZREVRANGE', waiting, 0, 0, 'WITHSCORES')[2]
+    local ends = math.max(now_us() / 1000, tonumber(last or 0), tonumber(last_call or 0))
+    redis.call('PEXPIREAT', events, integer(ends + GONE_MS))
   end
 end
 

@@ -1,0 +1,177 @@
+"""One run of a tool: from raw arguments to an outcome. The model's mistakes come back as values."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, cast
+
+from toolstash.asking import Answer, ToolResult, pending_of
+from toolstash.contracts import Address, Outcome, WorkspaceRef
+from toolstash.errors import (
+    InvalidArgumentError,
+    ToolstashError,
+    WorkspaceNotFoundError,
+    WorkspaceTypeMismatchError,
+)
+from toolstash.schema.names import near_names
+from toolstash.store.session import current_session
+from toolstash.tools.bound import guard_result, json_text
+from toolstash.tools.call_values import stopped_value
+from toolstash.tools.control import Control, StoppedError
+from toolstash.tools.progress import ProgressTeller
+from toolstash.tools.tool_context import ToolContext, context_scope
+from toolstash.tools.toolset import ToolEntry
+from toolstash.tracing import Span
+
+if TYPE_CHECKING:
+    from toolstash.tools.ctx import Ctx
+
+logger = logging.getLogger("toolstash")
+
+MOST_IDS = 20
+FAILED_ACTION = "Try other arguments once; if it fails again, tell the user that this tool is not working."
+
+_NOTICE_KEYS = frozenset(WorkspaceRef("", "", 0, "list", 0).to_dict())
+
+
+async def attempt(
+    ctx: Ctx,
+    entry: ToolEntry,
+    raw_arguments: Any,
+    at: Address,
+    control: Control,
+    span: Span,
+    *,
+    answers: tuple[Answer, ...] = (),
+    safe: bool,
+) -> Outcome:
+    """Runs a tool within its limits.
+
+    Args:
+        at: The call's space and id.
+        answers: To what the tool has asked so far.
+        safe: Whether what the tool raises becomes a value.
+
+    Raises:
+        Exception: What the tool raised, unless `safe`.
+    """
+    span.note("toolstash.workspace_type", entry.workspace_type)
+    teller = ProgressTeller(ctx.store.calls, at)
+    try:
+        arguments = entry.schema.checked(raw_arguments)
+        context = _context(at, control, answers, teller)
+        with context_scope(context):
+            result = await control.run(partial(entry.invoke, arguments, context))
+        if isinstance(result, ToolResult):
+            return _of_tool_result(ctx, entry, result, span)
+    except Exception as error:
+        return await refusal_of(ctx, entry, error, at.workspace_id, span, safe=safe)
+    finally:
+        await teller.flush()
+    outcome = _bounded(ctx, result, is_error=False, is_json=entry.is_builtin)
+    if outcome.is_error:
+        span.fail("result_refused")
+    else:
+        _note_workspace(span, entry, arguments, result)
+    return outcome
+
+
+def _context(at: Address, control: Control, answers: tuple[Answer, ...], teller: ProgressTeller) -> ToolContext:
+    return ToolContext(
+        control.signal,
+        answer=answers[-1] if answers else None,
+        answers={answer.id: answer for answer in answers},
+        session_id=current_session(),
+        call_id=at.workspace_id,
+        deadline=control.deadline,
+        report=teller,
+    )
+
+
+async def refusal_of(ctx: Ctx, entry: ToolEntry, error: Exception, call_id: str, span: Span, *, safe: bool) -> Outcome:
+    """What the caller reads in place of an exception.
+
+    Raises:
+        Exception: The error itself, where it is a tool's own and not `safe`.
+    """
+    if isinstance(error, StoppedError):
+        span.fail(error.status)
+        value = stopped_value(error.status, entry.name, call_id)
+        return Outcome(value, is_error=True, status=error.status)
+    if not safe and not isinstance(error, InvalidArgumentError):
+        raise error
+    span.fail(error)
+    if isinstance(error, ToolstashError):
+        return _bounded(ctx, await _explained(ctx, entry, error), is_error=True)
+    return _bounded(ctx, _failed(entry, error), is_error=True)
+
+
+def _of_tool_result(ctx: Ctx, entry: ToolEntry, result: ToolResult, span: Span) -> Outcome:
+    """The model reads what the tool puts out. A request is no error: the call waits."""
+    request = pending_of(result)
+    if request is not None:
+        return Outcome(None, request=request)
+    if not result.is_error:
+        return _bounded(ctx, result.output, is_error=False)
+    span.fail("tool_error")
+    output: Any = result.output
+    told = {"error": output if isinstance(output, str) else json_text(output), "tool": entry.name}
+    return _bounded(ctx, told | {"suggested_action": FAILED_ACTION}, is_error=True)
+
+
+def _note_workspace(span: Span, entry: ToolEntry, arguments: Mapping[str, Any], result: Any) -> None:
+    """Says which workspace a call has made, or which one a tool set's tool has read: never what is not there."""
+    told = result.to_dict() if isinstance(result, WorkspaceRef) else result
+    notice = cast(dict[str, Any], told) if isinstance(told, dict) else {}
+    if notice.keys() >= _NOTICE_KEYS:
+        for name in ("workspace_id", "workspace_type", "item_count"):
+            span.note(f"toolstash.{name}", notice[name])
+    elif entry.toolset is not None:
+        span.note("toolstash.workspace_id", arguments.get("workspace_id"))
+
+
+def _bounded(ctx: Ctx, result: Any, *, is_error: bool, is_json: bool = False) -> Outcome:
+    guarded = guard_result(result, ctx.max_result_chars, is_json=is_json)
+    refused = guarded is not result and isinstance(guarded, dict) and {"error", "suggested_action"} <= guarded.keys()
+    return Outcome(guarded, is_error=is_error or refused)
+
+
+def _failed(entry: ToolEntry, error: Exception) -> dict[str, Any]:
+    logger.error("tool %s failed", entry.name, exc_info=error)
+    return {
+        "error": f"{entry.name} failed ({type(error).__name__}).",
+        "tool": entry.name,
+        "suggested_action": FAILED_ACTION,
+    }
+
+
+async def _explained(ctx: Ctx, entry: ToolEntry, error: ToolstashError) -> dict[str, Any]:
+    """The error for the model, with the workspaces that it could have meant."""
+    told = error.to_llm_dict()
+    try:
+        if isinstance(error, WorkspaceTypeMismatchError):
+            ids = await _visible_ids(ctx, error.details["expected_type"])
+            if ids:
+                told["workspaces_of_correct_type"] = ids[:MOST_IDS]
+        elif isinstance(error, WorkspaceNotFoundError):
+            told |= await _alternatives(ctx, entry, error)
+    except ToolstashError:
+        logger.warning("the store did not answer while an error was explained", exc_info=True)
+    return told
+
+
+async def _alternatives(ctx: Ctx, entry: ToolEntry, error: WorkspaceNotFoundError) -> dict[str, Any]:
+    ids = await _visible_ids(ctx, entry.workspace_type)
+    near = near_names(error.workspace_id, ids)
+    found: dict[str, Any] = {}
+    if ids:
+        found["available_workspaces"] = [*near, *(name for name in ids if name not in near)][:MOST_IDS]
+    if near and type(error) is WorkspaceNotFoundError:
+        found["suggested_action"] = f"Did you mean '{near[0]}'?"
+    return found
+
+
+async def _visible_ids(ctx: Ctx, workspace_type: str | None) -> list[str]:
+    return (await ctx.store.list_workspaces(workspace_type))[::-1]

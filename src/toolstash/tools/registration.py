@@ -1,0 +1,133 @@
+"""The first run of a call: when the store gets to know of it, and how it is taken off or left there to wait."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from dataclasses import replace as with_changes
+from typing import Any
+
+import anyio
+
+from toolstash.asking import Request
+from toolstash.contracts import Address
+from toolstash.errors import CallExistsError, StoreUnavailableError
+from toolstash.store.call_record import CallRecord
+from toolstash.store.calls import CallBook, Noted, change
+from toolstash.tools.control import Control, StoppedError
+from toolstash.tools.overseer import Held, Overseer
+
+logger = logging.getLogger("toolstash")
+
+REGISTER_AFTER_SECONDS = 0.1
+"""How long a call without a name of its own runs before it is worth a trip to the store."""
+LEAVING_SECONDS = 2.0
+"""How long a call that was cancelled may take to be taken off."""
+
+_NOBODY = Noted(None, 0, is_held=False, now=0.0)
+
+
+class Registration:
+    """Keeps a call known while it runs for the first time.
+
+    Args:
+        record: What is kept of it, with the token of this run as its owner.
+    """
+
+    def __init__(self, book: CallBook, overseer: Overseer, at: Address, record: CallRecord, control: Control) -> None:
+        self._book = book
+        self._overseer = overseer
+        self._at = at
+        self._record = record
+        self._held = Held(at, record.owner, control, record)
+        self._timer: asyncio.TimerHandle | None = None
+        self._task: asyncio.Task[None] | None = None
+        self._may_be_known = False
+
+    async def begin(self) -> None:
+        """Registers the call under a name that no other call may have.
+
+        Raises:
+            CallExistsError: There is one of that name.
+            StoppedError: It was cancelled before it came here.
+            StoreUnavailableError: The store does not answer.
+        """
+        self._may_be_known = True
+        if await self._book.swap(self._at, _NOBODY, self._record):
+            self._overseer.hold(self._held)
+            return
+        self._may_be_known = False
+        raise self._refusal((await self._book.look(self._at)).record)
+
+    def begin_later(self) -> None:
+        """Registers the call beside its run, once that has taken a while."""
+        loop = asyncio.get_running_loop()
+        self._timer = loop.call_later(REGISTER_AFTER_SECONDS, self._begin_now)
+
+    def _begin_now(self) -> None:
+        self._task = asyncio.get_running_loop().create_task(self._begin_beside())
+
+    async def _begin_beside(self) -> None:
+        try:
+            await self.begin()
+        except StoppedError as stopped:
+            self._held.control.stop(stopped.status)
+        except (StoreUnavailableError, CallExistsError):
+            logger.info("a running call was not registered: it cannot be cancelled from elsewhere", exc_info=True)
+
+    def _refusal(self, record: CallRecord | None) -> Exception:
+        if record is not None and record.is_called_off:
+            return StoppedError("cancelled")
+        state = "just gone" if record is None else record.state
+        return CallExistsError(
+            f"There is a call '{self._at.workspace_id:.150}' already ({state}); nothing was run.",
+            call_id=self._at.workspace_id,
+        )
+
+    async def suspend(self, request: Request, arguments: Mapping[str, Any]) -> CallRecord:
+        """Leaves the call in the store, to wait for an answer.
+
+        Raises:
+            StoppedError: It was cancelled meanwhile.
+            CallExistsError: Another call has its name.
+            UnstorableValueError: Its arguments, or the request's data, have no JSON form.
+        """
+        await self._settle()
+        whole = with_changes(self._record, arguments=arguments)
+
+        def step(seen: Noted) -> CallRecord:
+            held = seen.record
+            if held is not None and held.owner == whole.owner and held.is_cancelled:
+                raise StoppedError("cancelled")
+            if held is not None and held.owner != whole.owner:
+                raise self._refusal(held)
+            return whole.suspended(request, seen.now)
+
+        record = await change(self._book, self._at, step)
+        assert record is not None
+        self._may_be_known = False
+        return record
+
+    async def end(self) -> None:
+        """Takes the call off, also where its caller was cancelled; if the store does not answer, it goes by itself."""
+        with anyio.move_on_after(LEAVING_SECONDS, shield=True):
+            await self._settle()
+            if self._may_be_known:
+                try:
+                    await change(self._book, self._at, self._without_ours)
+                except StoreUnavailableError:
+                    logger.info("a call that has ended was not taken off the store", exc_info=True)
+
+    def _without_ours(self, seen: Noted) -> CallRecord | None:
+        is_ours = seen.record is not None and seen.record.owner == self._record.owner
+        return None if is_ours else seen.record
+
+    async def _settle(self) -> None:
+        """Nothing is done beside the call any more."""
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._task is not None:
+            self._task.cancel()
+            await asyncio.wait([self._task])
+        self._overseer.let_go(self._held)

@@ -1,0 +1,251 @@
+"""Deadlines and cancellation, on every back end: of async tools, sync tools, and of tools on another worker."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+import time
+from collections.abc import Callable
+from contextlib import aclosing
+from typing import Any
+
+import pytest
+
+from tests.wait import until
+from toolstash import Answer, BaseStore, Ctx, Event, Progress, Request, Tool, ToolContext, ToolResult, pending
+from toolstash.errors import CallEndedError
+from toolstash.tools import registration
+from toolstash.tools.tool_context import CancelSignal
+
+NOTHING = {"type": "object", "properties": {}}
+
+
+class Slow:
+    """A worker with tools that take as long as they may, and what these have noticed."""
+
+    def __init__(self, store: BaseStore) -> None:
+        self.ctx = Ctx(store)
+        self.contexts: list[ToolContext] = []
+        self.noticed: list[str] = []
+        for kind in (self.waits, self.works):
+            self.ctx.add_tool(Tool(name=kind.__name__, description="Slow.", input_schema=NOTHING, execute=kind))
+
+    async def waits(self, args: dict[str, Any], context: ToolContext) -> None:
+        self.contexts.append(context)
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            self.noticed.append("cancelled" if not context.signal.is_set() else "cancelled after the signal")
+            raise
+
+    def works(self, args: dict[str, Any], context: Any) -> str:
+        self.contexts.append(context)
+        while not context.signal.is_set():
+            time.sleep(0.005)
+        self.noticed.append("signal")
+        return "stopped by itself"
+
+
+@pytest.fixture
+def slow(store: BaseStore) -> Slow:
+    return Slow(store)
+
+
+@pytest.mark.parametrize("tool", ["waits", "works"])
+async def test_a_call_ends_at_its_deadline(slow: Slow, tool: str) -> None:
+    started = time.monotonic()
+    value = await slow.ctx.adispatch_tool_call(tool, {}, timeout=0.1)
+    assert time.monotonic() - started < 10
+    assert value.keys() == {"error", "status", "call_id", "suggested_action"}
+    assert value["status"] == "timeout"
+    assert tool in value["error"]
+    await until(lambda: slow.noticed, what="the tool has noticed")
+    (context,) = slow.contexts
+    assert context.call_id == value["call_id"]
+    assert context.timeout == 0
+
+
+async def test_a_tool_sees_what_is_left_of_its_budget(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    left: list[float | None] = []
+
+    @ctx.producer(workspace_type="papers")
+    async def load(context: ToolContext) -> list[int]:
+        first = context.timeout
+        await asyncio.sleep(0)
+        left.extend([first, context.timeout])
+        return [1]
+
+    assert (await ctx.adispatch_tool_call("load", timeout=30.0))["status"] == "workspace_ready"
+    first, second = left
+    assert first is not None
+    assert second is not None
+    assert 20 < second < first <= 30
+    await ctx.adispatch_tool_call("load")
+    assert left[2:] == [None, None]
+
+
+@pytest.mark.parametrize("timeout", [0, -1, 0.0])
+async def test_a_budget_that_is_used_up_runs_nothing(slow: Slow, timeout: float) -> None:
+    assert (await slow.ctx.adispatch_tool_call("waits", timeout=timeout))["status"] == "timeout"
+    assert slow.contexts == []
+
+
+@pytest.mark.parametrize("timeout", ["5", True, float("nan")])
+async def test_a_timeout_that_is_no_number_raises(slow: Slow, timeout: Any) -> None:
+    with pytest.raises(ValueError, match="number of seconds"):
+        await slow.ctx.adispatch_tool_call("waits", timeout=timeout)
+
+
+@pytest.mark.parametrize("make", [asyncio.Event, threading.Event, CancelSignal])
+@pytest.mark.parametrize("tool", ["waits", "works"])
+async def test_a_signal_of_the_callers_cancels(slow: Slow, make: Callable[[], Any], tool: str) -> None:
+    signal = make()
+    task = asyncio.create_task(slow.ctx.adispatch_tool_call(tool, signal=signal))
+    await until(lambda: slow.contexts, what="the tool runs")
+    signal.set()
+    assert (await asyncio.wait_for(task, 20))["status"] == "cancelled"
+    await until(lambda: slow.noticed, what="the tool has noticed")
+    assert (await slow.ctx.adispatch_tool_call(tool, signal=signal))["status"] == "cancelled"
+    assert len(slow.contexts) == 1, "a signal that is set runs nothing"
+    with pytest.raises(TypeError, match="is_set"):
+        await slow.ctx.adispatch_tool_call(tool, signal=object())
+
+
+@pytest.mark.parametrize("tool", ["waits", "works"])
+@pytest.mark.parametrize("session", [None, "alice"])
+async def test_a_call_is_cancelled_by_its_name_from_another_worker(
+    store: BaseStore, slow: Slow, tool: str, session: str | None
+) -> None:
+    other = Ctx(store)
+    task = asyncio.create_task(slow.ctx.adispatch_tool_call(tool, session_id=session, call_id="toolu_7"))
+    await until(lambda: slow.contexts, what="the tool runs")
+    with other.session(session):
+        told = await other.cancel("toolu_7")
+    assert told == {"status": "cancelling", "call_id": slow.contexts[0].call_id}
+    value = await asyncio.wait_for(task, 20)
+    assert (value["status"], value["call_id"]) == ("cancelled", told["call_id"])
+    await until(lambda: slow.noticed, what="the tool has noticed")
+    again = asyncio.create_task(slow.ctx.adispatch_tool_call(tool, session_id=session, call_id="toolu_7"))
+    await until(lambda: len(slow.contexts) == 2, what="its name is free again")
+    assert (await other.cancel(told["call_id"]))["status"] == "cancelling", "a full id is found from outside sessions"
+    assert (await asyncio.wait_for(again, 20))["status"] == "cancelled"
+
+
+async def test_a_call_without_a_name_can_be_cancelled_once_it_has_run_for_a_while(store: BaseStore, slow: Slow) -> None:
+    task = asyncio.create_task(slow.ctx.adispatch_tool_call("waits", session_id="alice"))
+    await until(lambda: slow.contexts, what="the tool runs")
+    call_id = slow.contexts[0].call_id
+    with slow.ctx.session("alice"):
+        assert (await Ctx(store).cancel(call_id))["status"] == "cancelling"
+    assert (await asyncio.wait_for(task, 20))["status"] == "cancelled"
+
+
+async def test_a_call_that_is_cancelled_before_it_begins_does_not_run(store: BaseStore, slow: Slow) -> None:
+    with slow.ctx.session("alice"):
+        assert (await Ctx(store).cancel("toolu_8"))["status"] == "cancelling"
+        assert (await slow.ctx.cancel("toolu_8"))["status"] == "cancelling"
+        assert (await slow.ctx.adispatch_tool_call("waits", call_id="toolu_8"))["status"] == "cancelled"
+    assert slow.contexts == []
+
+
+async def test_a_call_that_waits_for_a_person_is_cancelled_or_ends_at_its_deadline(store: BaseStore) -> None:
+    ctx, other = Ctx(store), Ctx(store)
+    asked: list[Request] = []
+
+    async def ask(args: dict[str, Any]) -> ToolResult:
+        return pending(kind="approval", prompt="Sure?")
+
+    async def nobody(request: Request) -> Answer:
+        asked.append(request)
+        return await asyncio.Event().wait()  # type: ignore[return-value]
+
+    ctx.add_tool(Tool(name="ask", description="Asks.", input_schema=NOTHING, execute=ask))
+    task = asyncio.create_task(ctx.adispatch_tool_call("ask", wait_for=nobody))
+    await until(lambda: asked, what="somebody is asked")
+    (waiting,) = await other.pending_calls()
+    assert (await other.cancel(waiting.call_id))["status"] == "cancelled"
+    assert (await asyncio.wait_for(task, 20))["status"] == "cancelled"
+
+    overdue = await ctx.adispatch_tool_call("ask", wait_for=nobody, timeout=0.2)
+    assert overdue["status"] == "timeout"
+    assert (await other.call_result(overdue["call_id"], timeout=20))["status"] == "timeout"
+    with pytest.raises(CallEndedError):
+        await other.answer(overdue["call_id"], Answer(asked[-1].id, ok=True))
+
+    durable = await ctx.adispatch_tool_call("ask")
+    assert (await other.cancel(durable["call_id"]))["status"] == "cancelled"
+    assert (await other.cancel(durable["call_id"]))["status"] == "cancelled"
+    assert (await ctx.call_result(durable["call_id"]))["status"] == "cancelled"
+    assert await ctx.pending_calls() == []
+
+
+async def test_a_task_that_is_cancelled_sets_the_signal_and_raises(slow: Slow) -> None:
+    task = asyncio.create_task(slow.ctx.adispatch_tool_call("works"))
+    await until(lambda: slow.contexts, what="the tool runs")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    await until(lambda: slow.noticed == ["signal"], what="the thread has noticed")
+
+
+async def test_progress_reaches_those_who_watch(store: BaseStore) -> None:
+    ctx = Ctx(store)
+
+    async def climb(args: dict[str, Any], context: ToolContext) -> str:
+        for done in range(1, 1_001):
+            await context.report_progress(done, 1_000, f"step {done}")
+        return context.call_id
+
+    ctx.add_tool(Tool(name="climb", description="Climbs.", input_schema=NOTHING, execute=climb))
+    told: list[Event] = []
+
+    async def watch() -> None:
+        async with aclosing(Ctx(store).watch(kinds=["progress"], after="0")) as events:
+            async for event in events:
+                told.append(event)
+
+    watching = asyncio.create_task(watch())
+    call_id = await ctx.adispatch_tool_call("climb")
+    last = Progress(1_000, 1_000, "step 1000")
+    await until(lambda: any(event.progress == last for event in told), what="the end is told")
+    watching.cancel()
+    assert len(told) < 200, "of reports that come fast the newest is told"
+    assert {event.call_id for event in told} == {call_id}
+    assert [event.progress.done for event in told if event.progress] == sorted(
+        event.progress.done for event in told if event.progress
+    )
+
+
+async def test_short_calls_make_no_trips_for_their_registration(
+    store: BaseStore, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = Ctx(store)
+    swaps: list[str] = []
+    swap = store.calls.swap
+
+    async def counted(at: Any, *args: Any, **options: Any) -> bool:
+        swaps.append(at.workspace_id)
+        return await swap(at, *args, **options)
+
+    monkeypatch.setattr(store.calls, "swap", counted)
+    gate = asyncio.Event()
+
+    async def quick(args: dict[str, Any]) -> str:
+        await gate.wait()
+        return "done"
+
+    ctx.add_tool(Tool(name="quick", description="Quick.", input_schema=NOTHING, execute=quick))
+    gate.set()
+    assert await ctx.adispatch_tool_call("quick") == "done"
+    assert swaps == []
+    assert await ctx.adispatch_tool_call("quick", call_id="one") == "done"
+    assert swaps == ["one", "one"]
+    gate.clear()
+    monkeypatch.setattr(registration, "REGISTER_AFTER_SECONDS", 0.01)
+    task = asyncio.create_task(ctx.adispatch_tool_call("quick"))
+    await until(lambda: len(swaps) == 3, what="a call that takes longer is registered")
+    gate.set()
+    assert await task == "done"
+    assert len(swaps) == 4
+    assert swaps[2] == swaps[3]
