@@ -33,6 +33,7 @@ from toolstash import (
     AlreadyAnsweredError,
     Answer,
     AnswerMismatchError,
+    AnswerRefusedError,
     CallEndedError,
     CallExpiredError,
     CallNotFoundError,
@@ -172,6 +173,7 @@ STATUS_OF = {
     CallExpiredError: 410,
     CallEndedError: 410,
     AnswerMismatchError: 422,
+    AnswerRefusedError: 409,
 }
 
 

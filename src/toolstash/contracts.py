@@ -142,9 +142,7 @@ class Hit:
     snippet: str = ""
 
 
-EventKind = Literal[
-    "created", "replaced", "changed", "dropped", "suspended", "answered", "progress", "cancel", "ended"
-]
+EventKind = Literal["created", "replaced", "changed", "dropped", "suspended", "answered", "progress", "cancel", "ended"]
 
 EVENT_KINDS: Final[tuple[EventKind, ...]] = get_args(EventKind)
 """The first four tell of workspaces, the others of calls."""

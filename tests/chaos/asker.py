@@ -135,17 +135,19 @@ class Asker:
 class Book:
     """What the tools of all askers of one prefix have written, and the key that lets them end."""
 
-    def __init__(self, client: redis.asyncio.Redis, prefix: str) -> None:
+    def __init__(self, client: redis.asyncio.Redis, url: str, prefix: str) -> None:
         self._client = client
-        self._prefix = prefix
+        self.url = url
+        self.name = f"{prefix}-book"
+        self.permission = f"{prefix}-go"
 
     async def write(self, what: str, **more: Any) -> None:
         """Writes one line."""
-        await self._client.rpush(f"{self._prefix}-book", json.dumps({"what": what, "pid": os.getpid(), **more}))  # type: ignore[misc]
+        await self._client.rpush(self.name, json.dumps({"what": what, "pid": os.getpid(), **more}))  # type: ignore[misc]
 
     async def lines(self, what: str) -> list[dict[str, Any]]:
         """All lines of that kind so far."""
-        found = map(json.loads, await self._client.lrange(f"{self._prefix}-book", 0, -1))  # type: ignore[misc]
+        found = map(json.loads, await self._client.lrange(self.name, 0, -1))  # type: ignore[misc]
         return [line for line in found if line["what"] == what]
 
     async def has(self, what: str, times: int = 1) -> list[dict[str, Any]]:
@@ -161,11 +163,11 @@ class Book:
 
     async def go(self) -> None:
         """Lets the tools end."""
-        await self._client.set(f"{self._prefix}-go", 1, ex=60)
+        await self._client.set(self.permission, 1, ex=60)
 
     async def may_go(self) -> bool:
         """Whether the tools may end."""
-        return bool(await self._client.exists(f"{self._prefix}-go"))
+        return bool(await self._client.exists(self.permission))
 
     async def told_to_go(self) -> None:
         """Waits for it."""
@@ -193,7 +195,7 @@ async def _serve(url: str, book_url: str, prefix: str, ways: Ways, told: Connect
         RedisStore(url, prefix=prefix) as store,
         Ctx(store, default_ttl=60) as ctx,
     ):
-        book = Book(client, prefix)
+        book = Book(client, book_url, prefix)
         _add_tools(ctx, book)
         if ways.stops_before_the_tool:
             resuming._run = _stopping(book)
@@ -314,10 +316,9 @@ async def _to_the_end(book: Book, context: ToolContext) -> None:
 
 
 def _to_the_end_sync(book: Book, context: Any) -> None:
-    with redis.Redis(**book._client.connection_pool.connection_kwargs) as client:
-        noted = {"what": "ran", "pid": os.getpid(), "call_id": context.call_id}
-        client.rpush(f"{book._prefix}-book", json.dumps(noted))
-        go = f"{book._prefix}-go"
-        until_sync(lambda: context.signal.is_set() or client.exists(go), within=60, what="the end")
+    line = {"pid": os.getpid(), "call_id": context.call_id}
+    with redis.Redis.from_url(book.url) as client:
+        client.rpush(book.name, json.dumps(line | {"what": "ran"}))
+        until_sync(lambda: context.signal.is_set() or client.exists(book.permission), within=60, what="the end")
         if context.signal.is_set():
-            client.rpush(f"{book._prefix}-book", json.dumps(noted | {"what": "cancelled"}))
+            client.rpush(book.name, json.dumps(line | {"what": "cancelled"}))

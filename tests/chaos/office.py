@@ -8,6 +8,9 @@ import redis.asyncio
 
 from tests.chaos.asker import Asker, Book
 from tests.servers import shared_server
+from tests.wait import until
+from toolstash import RedisStore
+from toolstash.store.call_record import CallRecord
 
 
 class Office:
@@ -16,7 +19,7 @@ class Office:
     def __init__(self, url: str, prefix: str, client: redis.asyncio.Redis) -> None:
         self.url = url
         self.prefix = prefix
-        self.book = Book(client, prefix)
+        self.book = Book(client, url, prefix)
         self._made: list[Asker] = []
 
     def asker(self, **ways: Any) -> Asker:
@@ -29,6 +32,15 @@ class Office:
         made = self.asker(**ways)
         made.begin("resume_answered")
         return made
+
+    async def knows(self, call_id: str) -> CallRecord:
+        """Waits until a call outside any session is in the store."""
+        async with RedisStore(self.url, prefix=self.prefix) as store:
+
+            async def record() -> CallRecord | None:
+                return (await store.calls.look(store.place(call_id, "", None))).record
+
+            return await until(record, what=f"the call {call_id!r} is known")
 
     def close(self) -> None:
         """Ends those that are left."""

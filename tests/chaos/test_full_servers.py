@@ -14,7 +14,12 @@ from tests.chaos.ledger import TTL, lasting, put
 from tests.servers import NAMES, RealServer, start_server
 from tests.wait import until
 from toolstash import Ctx, RedisStore, StoreUnavailableError, WorkspaceNotFoundError
+from toolstash.asking import Answer, Request
+from toolstash.contracts import Address
+from toolstash.store.call_record import CallRecord, Ending
+from toolstash.store.calls import Lease
 from toolstash.toolsets import paginator
+from toolstash.wire.keys import space_of_session
 
 ROW = "x" * 5_000
 BIG = 6_000  # rows: 30 MB
@@ -216,3 +221,40 @@ async def test_lost_books_are_opened_again(forgetful: RealServer, prefix: str, l
             assert await ctx.drop_workspace(first.workspace_id)
             assert await ctx.drop_workspace(second.workspace_id)
             assert await ctx.list_workspaces() == []
+
+
+async def test_calls_go_on_where_no_new_ones_fit(full: RealServer, prefix: str) -> None:
+    """On a full server nothing new is suspended; what waits is answered, held, cancelled and ended."""
+    async with RedisStore(full.url, prefix=prefix) as store, redis.asyncio.Redis.from_url(full.url) as client:
+        book, space = store.calls, space_of_session("alice")
+        places = [Address(space, f"call_{number}") for number in range(3)]
+
+        async def suspend(at: Address) -> None:
+            seen = await book.look(at)
+            record = CallRecord(tool="t").suspended(Request("q", "approval", "May I?"), seen.now)
+            assert await book.swap(at, seen, record)
+
+        for at in places:
+            await suspend(at)
+        await client.config_set("maxmemory", 1)
+        for new in (Address(space, "new"), Address("shared", "new")):
+            with pytest.raises(StoreUnavailableError, match="full"):
+                await suspend(new)
+            assert (await book.look(new)).record is None
+
+        at = places[0]
+        seen = await book.look(at)
+        assert seen.record is not None
+        answered = seen.record.answered(Answer("q", ok=True), seen.now, owner="w", inbox="in")
+        assert await book.swap(at, seen, answered, in_time=True)
+        await book.put_off(at, 5)
+        await book.call_back("in", at.workspace_id)
+        assert await book.keep([Lease(at, "w")]) == [(await book.look(at)).revision]
+        assert await book.swap(at, await book.look(at), answered.ended(Ending("done", value=1)))
+        await book.strike(at)
+        for other in places[1:]:
+            seen = await book.look(other)
+            assert seen.record is not None
+            assert await book.swap(other, seen, seen.record.cancelled(seen.now, is_held=False))
+        assert await book.count_waiting(None) == 0
+        assert await lasting(client, prefix) == []

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.wait import until
+from tests.wait import until, until_sync
 from toolstash import Answer, BaseStore, Ctx, Event, Progress, Request, Tool, ToolContext, ToolResult, pending
 from toolstash.errors import CallEndedError
 from toolstash.tools import registration
@@ -40,8 +40,7 @@ class Slow:
 
     def works(self, args: dict[str, Any], context: Any) -> str:
         self.contexts.append(context)
-        while not context.signal.is_set():
-            time.sleep(0.005)
+        until_sync(context.signal.is_set, what="the tool is told to stop")
         self.noticed.append("signal")
         return "stopped by itself"
 

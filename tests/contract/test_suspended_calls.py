@@ -33,6 +33,7 @@ from toolstash.errors import (
     CallExpiredError,
     CallNotFoundError,
 )
+from toolstash.tools import registration
 from toolstash.toolsets import paginator
 
 ENVIRONMENT = {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"]}
@@ -438,3 +439,45 @@ async def test_arguments_that_have_no_json_form_are_refused_when_the_call_is_to_
     value = await ctx.adispatch_tool_call("load", {"query": object()})
     assert "query" in value["error"]
     assert await ctx.pending_calls() == []
+
+
+async def test_what_may_wait_is_bounded(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    ctx = deploy.make()
+    monkeypatch.setattr(registration, "MOST_WAITING", 2)
+    values = [await ctx.adispatch_tool_call("deploy", {}, session_id="alice") for _ in range(3)]
+    assert [value.get("status") for value in values] == ["pending", "pending", None]
+    assert "already" in values[2]["error"]
+    assert (await ctx.adispatch_tool_call("deploy", {}, session_id="bob"))["status"] == "pending"
+    deploy.asked = {"data": {"diff": "x" * 1_000_001}}
+    assert "1,000,000 bytes" in (await ctx.adispatch_tool_call("deploy", {}))["error"]
+    deploy.asked = {"data": {"diff": "x" * 100_000}}
+    value = await ctx.adispatch_tool_call("deploy", {})
+    assert len(json.dumps(value)) < 2_000, "what a model reads leaves large data out"
+    (waiting,) = [one for one in await ctx.pending_calls() if one.call_id == value["call_id"]]
+    assert waiting.request.data == deploy.asked["data"]
+
+
+async def test_closing_lets_a_call_that_waits_here_go_on_waiting_in_the_store(deploy: Deploy) -> None:
+    ctx, other = deploy.make(), deploy.make()
+    task = asyncio.create_task(ctx.adispatch_tool_call("deploy", {}, wait_for=lambda _: asyncio.Event().wait()))
+    await until(other.pending_calls, what="the call waits")
+    await asyncio.wait_for(ctx.aclose(), 20)
+    value = await task
+    assert value["status"] == "pending"
+    assert await other.answer(value["call_id"], yes(value), resume=True) == "deployed {} to staging"
+
+
+async def test_a_tool_that_changes_its_arguments_does_not_change_what_is_kept(store: BaseStore) -> None:
+    ctx = Ctx(store)
+
+    async def greedy(args: dict[str, Any], context: ToolContext) -> Any:
+        if context.answer is None:
+            args["list"].append("more")
+            return pending(kind="approval", prompt="Go on?")
+        return args
+
+    schema = {"type": "object", "properties": {"list": {"type": "array"}}}
+    ctx.add_tool(Tool(name="greedy", description="Takes.", input_schema=schema, execute=greedy))
+    value = await ctx.adispatch_tool_call("greedy", {"list": ["a"]})
+    assert (await ctx.pending_calls())[0].arguments == {"list": ["a"]}
+    assert await ctx.answer(value["call_id"], Answer(value["request"]["id"], ok=True), resume=True) == {"list": ["a"]}

@@ -18,6 +18,7 @@ RUNNABLE = [
     "docs/agents.md",
     "docs/changing-rows.md",
     "docs/consumers.md",
+    "docs/deadlines.md",
     "docs/errors.md",
     "docs/pipelines.md",
     "docs/producers.md",
@@ -25,6 +26,8 @@ RUNNABLE = [
     "docs/search.md",
     "docs/search-index.md",
     "docs/stores.md",
+    "docs/suspended-calls.md",
+    "docs/tools.md",
 ]
 NEEDS_A_SERVER = ("redis://", "Ctx()", "asyncio.run(")
 

@@ -39,17 +39,16 @@ class RedisCalls:
         return Noted(record, int(revision), is_held == b"1", int(now_us) / 1e6)
 
     async def swap(self, at: Address, seen: Noted, record: CallRecord | None, *, in_time: bool = False) -> bool:
-        """What is answered is noted as work before the swap, so that no crash in between can lose it."""
+        """What is answered is noted as work before the swap, so that no fault in between can lose it."""
         swap = self._swap_call(at, seen, record, in_time=in_time)
-        before, after = self._registration(at, seen, record), list[ScriptCall]()
         lease_ms = layout.FLIGHT_MS if record is not None and record.owner else 0
-        is_work = is_new_work(seen.record, record)
+        before, is_work = self._registration(at, seen, record), is_new_work(seen.record, record)
         if is_work:
             before.append(scripts.set_due(self._due, self._work(at), lease_ms))
-        if wakes_workers(seen.record, record):
-            after.append(self._wake(WORK_SPACE, "answered", at.workspace_id))
-        replies = await self._connections.run_all([*before, swap, *after])
-        is_done = replies[len(before)] == 1
+        if before:
+            await self._connections.run_all(before)
+        after = [self._wake(WORK_SPACE, "answered", at.workspace_id)] if wakes_workers(seen.record, record) else []
+        is_done = (await self._connections.run_all([swap, *after]))[0] == 1
         if is_done and is_work and lease_ms:  # it may have been due earlier
             await self.put_off(at, lease_ms / 1000)
         return is_done
@@ -65,8 +64,8 @@ class RedisCalls:
         return scripts.swap_call(self._keys.workspace(at), self._keys.waiting(at.space), swap)
 
     def _registration(self, at: Address, seen: Noted, record: CallRecord | None) -> list[ScriptCall]:
-        """Notes the space of a call, as long as its id may be asked for."""
-        if record is None or (seen.record is not None and seen.record.state == record.state):
+        """Notes the space of a call when it is new and when it begins to wait."""
+        if record is None or (seen.record is not None and record.state != "pending"):
             return []
         life = record.life_seconds(time.time(), layout.FLIGHT_MS / 1000)
         return self._registry.registration(at.space, max(life, KEPT_SECONDS))

@@ -205,19 +205,20 @@ class Calls(Workspaces):
         else:
             assert record.ending is not None
             outcome = outcome_of(record, at.workspace_id, record.ending)
-        if outcome.request is None:
             await self.store.calls.strike(at)
         return ResumedCall(at.workspace_id, record.tool, record.session_id, outcome.value, outcome.is_error)
 
     async def _put_off(self, at: Address) -> None:
         """Has nobody look at a piece of work for a while; takes it off the list where there is nothing to do."""
-        seen = await self.store.calls.look(at)
+        book = self.store.calls
+        await book.put_off(at, LOOK_AGAIN_SECONDS)  # before the look: who answers after it makes the work due again
+        seen = await book.look(at)
         if seen.record is None or seen.record.state == "ended":
-            await self.store.calls.strike(at)
+            await book.strike(at)
         elif seen.record.tool not in self.entries:
-            await self.store.calls.put_off(at, NOT_OURS_SECONDS)
-        else:
-            await self.store.calls.put_off(at, LOOK_AGAIN_SECONDS)
+            await book.put_off(at, NOT_OURS_SECONDS)
+        elif seen.record.state == "answered" and not seen.is_held:  # answered, or given back, just now
+            await book.put_off(at, 0.0)
 
     def _is_visible(self, at: Address) -> bool:
         session = current_session()

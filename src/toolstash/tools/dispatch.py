@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Mapping
+from contextlib import suppress
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from toolstash.contracts import Address, Call, Outcome
+from toolstash.errors import UnstorableValueError
 from toolstash.schema.coerce import parse_arguments
 from toolstash.schema.names import near_names, repair_name
 from toolstash.store.call_record import CallRecord
+from toolstash.store.codec import pack, unpack
 from toolstash.store.session import current_session, session_scope
 from toolstash.tools.attempt import attempt, refusal_of
 from toolstash.tools.call_values import settled_outcome
@@ -49,7 +52,8 @@ async def _in_session(ctx: Ctx, call: Call) -> Outcome:
         else:
             outcome = await _run(ctx, entry, call, span)
         span.note("toolstash.is_error", outcome.is_error)
-        span.note("toolstash.status", "pending" if outcome.request is not None else outcome.status)
+        if outcome.request is not None:
+            span.note("toolstash.status", "pending")
         return outcome
 
 
@@ -66,15 +70,15 @@ async def _run(ctx: Ctx, entry: ToolEntry, call: Call, span: Span) -> Outcome:
 
 
 async def _registered(ctx: Ctx, entry: ToolEntry, call: Call, at: Address, control: Control, span: Span) -> Outcome:
-    record = CallRecord(
+    describe = partial(
+        CallRecord,
         tool=entry.name,
         session_id=current_session(),
         timeout=call.timeout,
         is_idempotent=entry.idempotent,
-        owner=secrets.token_hex(8),
-        inbox=ctx.overseer.inbox,
     )
-    registration = Registration(ctx.store.calls, ctx.overseer, at, record, control)
+    registration = Registration(ctx.store.calls, ctx.overseer, at, describe, control)
+    arguments = _Kept(call.arguments)
     try:
         if call.call_id is None:
             registration.begin_later()
@@ -83,13 +87,27 @@ async def _registered(ctx: Ctx, entry: ToolEntry, call: Call, at: Address, contr
         outcome = await attempt(ctx, entry, call.arguments, at, control, span, safe=entry.safe)
         if outcome.request is None:
             return outcome
-        record = await registration.suspend(outcome.request, parse_arguments(call.arguments))
+        record = await registration.suspend(outcome.request, arguments.parsed())
     finally:
         await registration.end()
     outcome = settled_outcome(at, record, record.created_at)
     if call.wait_for is None or outcome.request is None:
         return outcome
     return await wait_for_answer(ctx, call.wait_for, at, outcome.request, control)
+
+
+class _Kept:
+    """A call's arguments as they came, whatever a tool does to them."""
+
+    def __init__(self, arguments: Any) -> None:
+        self._arguments = arguments
+        self._document: bytes | None = None
+        if isinstance(arguments, Mapping):
+            with suppress(UnstorableValueError):  # said when they have to be stored
+                self._document = pack(arguments)
+
+    def parsed(self) -> dict[str, Any]:
+        return parse_arguments(self._arguments if self._document is None else unpack(self._document))
 
 
 def _find(entries: Mapping[str, ToolEntry], wanted: Any) -> ToolEntry | Outcome:

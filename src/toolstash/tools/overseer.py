@@ -74,6 +74,8 @@ class Overseer:
             try:
                 async with self._store.listening([self.inbox]) as signal:
                     await self._listen(signal)
+            except RuntimeError:
+                return  # the store is closed
             except StoreUnavailableError:
                 logger.info("running calls could not be kept registered, trying again", exc_info=True)
                 await asyncio.sleep(OUTAGE_PAUSE_SECONDS)

@@ -4,24 +4,31 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Mapping
+import secrets
+from collections.abc import Callable, Mapping
 from dataclasses import replace as with_changes
+from functools import cached_property
 from typing import Any
 
 import anyio
 
 from toolstash.asking import Request
 from toolstash.contracts import Address
-from toolstash.errors import CallExistsError, StoreUnavailableError
+from toolstash.errors import CallExistsError, PayloadTooLargeError, QuotaExceededError, StoreUnavailableError
 from toolstash.store.call_record import CallRecord
 from toolstash.store.calls import CallBook, Noted, change
+from toolstash.store.codec import pack
 from toolstash.tools.control import Control, StoppedError
 from toolstash.tools.overseer import Held, Overseer
 
 logger = logging.getLogger("toolstash")
 
-REGISTER_AFTER_SECONDS = 0.1
+REGISTER_AFTER_SECONDS = 0.25
 """How long a call without a name of its own runs before it is worth a trip to the store."""
+MOST_WAITING = 1_000
+"""How many calls of one session may wait for answers."""
+MOST_ARGUMENT_BYTES = 1_000_000
+"""Of a call that waits; they are kept until it has ended."""
 LEAVING_SECONDS = 2.0
 """How long a call that was cancelled may take to be taken off."""
 
@@ -32,18 +39,28 @@ class Registration:
     """Keeps a call known while it runs for the first time.
 
     Args:
-        record: What is kept of it, with the token of this run as its owner.
+        describe: Gives what is kept of it, apart from who runs it.
     """
 
-    def __init__(self, book: CallBook, overseer: Overseer, at: Address, record: CallRecord, control: Control) -> None:
+    def __init__(
+        self, book: CallBook, overseer: Overseer, at: Address, describe: Callable[[], CallRecord], control: Control
+    ) -> None:
         self._book = book
         self._overseer = overseer
         self._at = at
-        self._record = record
-        self._held = Held(at, record.owner, control, record)
+        self._describe = describe
+        self._control = control
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._may_be_known = False
+
+    @cached_property
+    def _record(self) -> CallRecord:
+        return with_changes(self._describe(), owner=secrets.token_hex(8), inbox=self._overseer.inbox)
+
+    @cached_property
+    def _held(self) -> Held:
+        return Held(self._at, self._record.owner, self._control, self._record)
 
     async def begin(self) -> None:
         """Registers the call under a name that no other call may have.
@@ -72,7 +89,7 @@ class Registration:
         try:
             await self.begin()
         except StoppedError as stopped:
-            self._held.control.stop(stopped.status)
+            self._control.stop(stopped.status)
         except (StoreUnavailableError, CallExistsError):
             logger.info("a running call was not registered: it cannot be cancelled from elsewhere", exc_info=True)
 
@@ -92,7 +109,18 @@ class Registration:
             StoppedError: It was cancelled meanwhile.
             CallExistsError: Another call has its name.
             UnstorableValueError: Its arguments, or the request's data, have no JSON form.
+            PayloadTooLargeError, QuotaExceededError: They are too large, or too many calls of the session wait.
         """
+        if len(pack([request.to_dict(), arguments])) > MOST_ARGUMENT_BYTES:
+            raise PayloadTooLargeError(
+                f"The call cannot wait: its arguments and its request have more than {MOST_ARGUMENT_BYTES:,} bytes."
+            )
+        if await self._book.count_waiting([self._at.space]) >= MOST_WAITING:
+            raise QuotaExceededError(
+                f"{MOST_WAITING:,} calls wait for answers already.",
+                suggested_action="Tell the user to answer or cancel some of them first.",
+            )
+        self._stop_timer()
         await self._settle()
         whole = with_changes(self._record, arguments=arguments)
 
@@ -111,6 +139,9 @@ class Registration:
 
     async def end(self) -> None:
         """Takes the call off, also where its caller was cancelled; if the store does not answer, it goes by itself."""
+        self._stop_timer()
+        if self._task is None and not self._may_be_known:
+            return
         with anyio.move_on_after(LEAVING_SECONDS, shield=True):
             await self._settle()
             if self._may_be_known:
@@ -123,10 +154,12 @@ class Registration:
         is_ours = seen.record is not None and seen.record.owner == self._record.owner
         return None if is_ours else seen.record
 
-    async def _settle(self) -> None:
-        """Nothing is done beside the call any more."""
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
+
+    async def _settle(self) -> None:
+        """Nothing is done beside the call any more."""
         if self._task is not None:
             self._task.cancel()
             await asyncio.wait([self._task])

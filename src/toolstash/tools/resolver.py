@@ -16,7 +16,7 @@ import anyio
 
 from toolstash.asking import Answer, Request
 from toolstash.contracts import Address, Outcome
-from toolstash.errors import AnswerRefusedError, StoreUnavailableError
+from toolstash.errors import AnswerRefusedError, CallNotFoundError, StoreUnavailableError
 from toolstash.store.call_record import CallRecord, Ending
 from toolstash.store.calls import Noted, change
 from toolstash.tools.answering import found, record_answer
@@ -64,8 +64,10 @@ async def _asked(ctx: Ctx, resolver: Resolver, at: Address, request: Request) ->
             await ctx.until_call(at, lambda held, now: True if not _waits_for(held, request, now) else None)
         except StoreUnavailableError:
             logger.info("nobody looks whether %s is answered elsewhere", at.workspace_id, exc_info=True)
-        else:
-            group.cancel_scope.cancel()
+            return
+        except (RuntimeError, CallNotFoundError):
+            logger.info("nobody waits here any more: the Ctx is closed, or the call is gone", exc_info=True)
+        group.cancel_scope.cancel()
 
     async with anyio.create_task_group() as group:
         group.start_soon(ask)

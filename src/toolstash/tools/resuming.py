@@ -81,6 +81,8 @@ async def _run(ctx: Ctx, claimed: Claim, control: Control, span: Span) -> Outcom
             control.stop("cancelled")
         outcome = await attempt(ctx, entry, record.arguments, at, control, span, answers=record.answers, safe=True)
         kept = await _step(ctx, claimed, partial(_after, outcome))
+        if kept.state == "ended":
+            await _strike(ctx, at)
     except StoppedError as stopped:  # somebody else has taken over
         value = stopped_value(stopped.status, record.tool, at.workspace_id)
         outcome = Outcome(value, is_error=True, status=stopped.status)
@@ -124,6 +126,14 @@ async def _step(ctx: Ctx, claimed: Claim, step: Callable[[CallRecord, float], Ca
     record = await change(ctx.store.calls, claimed.at, checked)
     assert record is not None
     return record
+
+
+async def _strike(ctx: Ctx, at: Address) -> None:
+    """Takes a call that has ended off the list of work; if the store does not answer, whoever looks at it does so."""
+    try:
+        await ctx.store.calls.strike(at)
+    except StoreUnavailableError:
+        logger.info("the call %s has ended and is still on the list of work", at.workspace_id, exc_info=True)
 
 
 async def _give_back(ctx: Ctx, claimed: Claim) -> None:

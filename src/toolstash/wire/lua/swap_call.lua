@@ -13,7 +13,9 @@ local now = now_us()
 if (redis.call('HGET', call, 'rev') or '') ~= seen or (in_time and now >= in_time) then
   return 0
 end
-redis.call('UNLINK', call)
+if seen ~= '' then -- with this before all else, a full server refuses new calls only
+  redis.call('UNLINK', call)
+end
 if document then
   local ends = owner ~= '' and integer(now / 1000 + lease) or 0
   redis.call('HSET', call, 'doc', document, 'rev', revision, 'owner', owner, 'until', ends)
