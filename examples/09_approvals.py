@@ -167,7 +167,7 @@ def user_of(bearer: Annotated[HTTPAuthorizationCredentials, Depends(HTTPBearer()
 
 
 LoggedIn = Annotated[User, Depends(user_of)]
-STATUS_OF = {
+STATUS_OF: dict[type[Exception], int] = {
     CallNotFoundError: 404,
     AlreadyAnsweredError: 409,
     CallExpiredError: 410,

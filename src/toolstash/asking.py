@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Self, cast
 
@@ -34,6 +34,9 @@ def _known(kind: type[Any], wire: Mapping[str, Any]) -> dict[str, Any]:
     """The keys that a class knows: a newer sender may say more."""
     if not isinstance(wire, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
         raise TypeError(f"{kind.__name__}.from_dict takes a mapping, not {type(wire).__name__}")
+    missing = [one.name for one in fields(kind) if one.default is MISSING and one.name not in wire]
+    if missing:
+        raise ValueError(f"{kind.__name__}: {', '.join(missing)} is missing")
     return {field.name: wire[field.name] for field in fields(kind) if field.name in wire}
 
 

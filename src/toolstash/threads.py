@@ -15,7 +15,7 @@ import logging
 import math
 import threading
 from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from contextvars import ContextVar
 from functools import partial
@@ -41,27 +41,25 @@ _no_limit: RunVar[anyio.CapacityLimiter] = RunVar("toolstash_no_limit")
 async def in_thread(function: Callable[P, R], *args: P.args, **kwargs: P.kwargs) -> R:
     """Runs a sync function of the user in a worker thread, with the caller's context.
 
-    Cancelling the caller does not stop the function, but the caller does not wait for it. Only where the function works
-    on an iterator it does: it is about to close that, which no two threads can use at once.
+    Cancelling the caller does not stop the function, but the caller does not wait for it.
     """
-    may_leave = not any(isinstance(arg, Iterator) for arg in args)
     call = partial(function, *args, **kwargs)
     if _is_inside.get():
-        return await _run(call, may_leave)
+        return await _run(call)
     places = _of_this_loop(_places, _Places)
     await places.take()
     placed = _Placed(call, places)
     token = _is_inside.set(True)
     try:
-        return await _run(placed, may_leave)
+        return await _run(placed)
     finally:
         _is_inside.reset(token)
         placed.leave()
 
 
-async def _run(function: Callable[[], R], may_leave: bool) -> R:
+async def _run(function: Callable[[], R]) -> R:
     limiter = _of_this_loop(_no_limit, partial(anyio.CapacityLimiter, math.inf))
-    return await anyio.to_thread.run_sync(function, abandon_on_cancel=may_leave, limiter=limiter)
+    return await anyio.to_thread.run_sync(function, abandon_on_cancel=True, limiter=limiter)
 
 
 def _of_this_loop(variable: RunVar[R], make: Callable[[], R]) -> R:

@@ -6,6 +6,7 @@ hold_again    the same, idempotent
 hold_sync     the same as a `def`
 steps         asks three times
 slow, slow_sync, load  ask nothing and end when the test lets them; `load` is a keyed producer
+stubborn      the same, and does not end at the first cancellation
 count         counts
 """
 
@@ -99,7 +100,8 @@ class Asker:
         """Runs the tool `ask`, or the one that is named; the suspended call."""
         tool, session = arguments.pop("tool", "ask"), arguments.pop("session_id", None)
         value = await self.does("adispatch_tool_call", tool, arguments, session_id=session)
-        assert isinstance(value, dict) and value.get("status") == "pending", value
+        assert isinstance(value, dict), value
+        assert value.get("status") == "pending", value
         return value
 
     async def says(self, value: dict[str, Any], data: Any = None, **options: Any) -> Any:
@@ -170,8 +172,8 @@ class Book:
         return bool(await self._client.exists(self.permission))
 
     async def told_to_go(self) -> None:
-        """Waits for it."""
-        await until(self.may_go, within=60, what="the test lets it end")
+        """Waits for it. Shielded, for redis-py swallows a cancellation that comes while it reads a reply."""
+        await until(lambda: asyncio.shield(self.may_go()), within=60, what="the test lets it end")
 
 
 def _run(url: str, book: str, prefix: str, ways: Ways, told: Connection) -> None:
@@ -292,12 +294,20 @@ def _add_tools(ctx: Ctx, book: Book) -> None:
         _to_the_end_sync(book, ctx)
         return ToolResult("done")
 
+    async def stubborn(args: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        await book.write("ran", call_id=ctx.call_id)
+        try:
+            await book.told_to_go()
+        except asyncio.CancelledError:  # as client libraries do that take it for a broken connection
+            await book.told_to_go()
+        return ToolResult("done")
+
     async def count(args: dict[str, Any]) -> ToolResult:
         await book.write("counted")
         return ToolResult("counted")
 
     named = {"ask": ask, "hold": hold, "hold_again": hold, "hold_sync": hold_sync, "steps": steps}
-    for name, execute in (named | {"slow": slow, "slow_sync": slow_sync, "count": count}).items():
+    for name, execute in (named | {"slow": slow, "slow_sync": slow_sync, "stubborn": stubborn, "count": count}).items():
         ctx.add_tool(Tool(name, "A tool.", OBJECT, execute=execute, idempotent=name == "hold_again"))
 
     @ctx.producer(workspace_type="rows", key="w")

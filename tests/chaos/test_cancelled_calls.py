@@ -129,6 +129,12 @@ async def test_a_tool_runs_out_of_time(office: Office, agent: Asker, tool: str) 
     await office.book.has("cancelled")
 
 
+async def test_a_tool_that_swallows_a_cancellation_runs_out_of_time_all_the_same(office: Office, agent: Asker) -> None:
+    call = agent.begin("adispatch_tool_call", "stubborn", {}, timeout=0.3)
+    (ran,) = await office.book.has("ran")
+    assert ended(await agent.reply(call), "timeout", ran["call_id"])
+
+
 @pytest.mark.parametrize("tool", ["hold", "hold_sync"])
 async def test_a_resumed_tool_has_its_time_again_and_runs_out_of_it(office: Office, agent: Asker, tool: str) -> None:
     value = await agent.does("adispatch_tool_call", tool, {}, timeout=0.4)

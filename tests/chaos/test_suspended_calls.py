@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from typing import Any
 
 import pytest
@@ -16,7 +18,9 @@ from tests.chaos.ledger import lasting
 from tests.chaos.office import Office
 from tests.servers import RealServer, shared_cluster, shared_server, start_server
 from tests.wait import until
-from toolstash import Answer, RedisStore
+from toolstash import Answer, Ctx, RedisStore
+from toolstash.store.calls import LOOK_AGAIN_SECONDS, WORK_SPACE
+from toolstash.wire.scripts import ScriptCall
 
 PERSISTENT = ("--appendonly", "yes", "--appendfsync", "always")
 CALLS = 100
@@ -196,6 +200,34 @@ async def test_a_call_expires_by_the_servers_clock(office: Office, prefix: str, 
     assert (await agent.does("cancel", value["call_id"])).error == "CallEndedError"
     async with redis.asyncio.Redis.from_url(office.url) as client:
         assert await lasting(client, prefix) == []
+
+
+async def test_a_worker_that_looks_while_an_answer_is_written_down_does_not_put_it_off(
+    office: Office, prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    value = await office.asker().asks()
+    office.worker()
+    async with RedisStore(office.url, prefix=prefix) as store, Ctx(store) as web:
+        connections = store._connections
+        at_once = connections.run_all
+
+        async def one_by_one(scripts: Sequence[ScriptCall]) -> list[Any]:
+            """Lets the worker look before each of them: it takes a call up and puts off what it cannot take up."""
+            replies: list[Any] = []
+            for script in scripts:
+                replies += await at_once([script])
+                await store.calls.call_back(WORK_SPACE, "look")
+                await until(partial(has_put_off, store), what="the worker has looked")
+            return replies
+
+        monkeypatch.setattr(connections, "run_all", one_by_one)
+        await web.answer(value["call_id"], Answer(value["request"]["id"], True, "yes"))
+        assert (await web.call_result(value["call_id"], timeout=LOOK_AGAIN_SECONDS / 2))["answer"] == "yes"
+
+
+async def has_put_off(store: RedisStore) -> bool:
+    """Whether there is no work that waits for somebody to look at it."""
+    return await store.calls.next_work_seconds() != 0.0
 
 
 async def at_the_server(url: str, seconds: float) -> str:

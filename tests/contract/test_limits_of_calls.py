@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import aclosing
 from typing import Any
 
@@ -35,7 +35,7 @@ class Slow:
         try:
             await asyncio.Event().wait()
         except asyncio.CancelledError:
-            self.noticed.append("cancelled" if not context.signal.is_set() else "cancelled after the signal")
+            self.noticed.append("cancelled after the signal" if context.signal.is_set() else "cancelled")
             raise
 
     def works(self, args: dict[str, Any], context: Any) -> str:
@@ -59,6 +59,7 @@ async def test_a_call_ends_at_its_deadline(slow: Slow, tool: str) -> None:
     assert value["status"] == "timeout"
     assert tool in value["error"]
     await until(lambda: slow.noticed, what="the tool has noticed")
+    assert slow.noticed == ["signal" if tool == "works" else "cancelled after the signal"]
     (context,) = slow.contexts
     assert context.call_id == value["call_id"]
     assert context.timeout == 0
@@ -94,6 +95,46 @@ async def test_a_budget_that_is_used_up_runs_nothing(slow: Slow, timeout: float)
 async def test_a_timeout_that_is_no_number_raises(slow: Slow, timeout: Any) -> None:
     with pytest.raises(ValueError, match="number of seconds"):
         await slow.ctx.adispatch_tool_call("waits", timeout=timeout)
+
+
+async def test_a_sync_generator_is_left_at_once_and_closed_by_its_thread(store: BaseStore) -> None:
+    ctx, gate = Ctx(store), threading.Event()
+    seen: list[Any] = []
+
+    @ctx.producer(workspace_type="rows", transform=None)
+    def load() -> Iterator[int]:
+        try:
+            for row in range(3):
+                seen.append(row)
+                assert gate.wait(20)
+                yield row
+        finally:
+            seen.append("closed")
+
+    assert (await ctx.adispatch_tool_call("load", timeout=0.1))["status"] == "timeout"
+    task = asyncio.create_task(ctx.adispatch_tool_call("load"))
+    await until(lambda: seen == [0, 0], what="it runs again")
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert "closed" not in seen, "nobody waits for a row"
+    gate.set()
+    await until(lambda: seen == [0, 0, "closed", "closed"], what="both are closed")
+    assert await ctx.list_workspaces() == []
+
+
+async def test_odd_options_are_refused_early(slow: Slow) -> None:
+    with pytest.raises(TypeError, match="wait_for"):
+        await slow.ctx.adispatch_tool_call("waits", wait_for=5)  # type: ignore[arg-type]
+    for call_id in ("", 5, b"x"):
+        with pytest.raises(ValueError, match="call_id"):
+            await slow.ctx.adispatch_tool_call("waits", call_id=call_id)  # type: ignore[arg-type]
+    for endless in (10**400, 1e300, float("inf")):
+        task = asyncio.create_task(slow.ctx.adispatch_tool_call("waits", timeout=endless))
+        await until(lambda: len(slow.contexts), what="it runs")
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        assert slow.contexts.pop().timeout is None
 
 
 @pytest.mark.parametrize("make", [asyncio.Event, threading.Event, CancelSignal])
@@ -220,14 +261,19 @@ async def test_short_calls_make_no_trips_for_their_registration(
     store: BaseStore, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ctx = Ctx(store)
-    swaps: list[str] = []
-    swap = store.calls.swap
+    trips: list[str] = []
 
-    async def counted(at: Any, *args: Any, **options: Any) -> bool:
-        swaps.append(at.workspace_id)
-        return await swap(at, *args, **options)
+    def count(name: str) -> None:
+        method = getattr(store.calls, name)
 
-    monkeypatch.setattr(store.calls, "swap", counted)
+        async def counted(*args: Any, **options: Any) -> Any:
+            trips.append(name)
+            return await method(*args, **options)
+
+        monkeypatch.setattr(store.calls, name, counted)
+
+    for name in ("swap", "look", "leave"):
+        count(name)
     gate = asyncio.Event()
 
     async def quick(args: dict[str, Any]) -> str:
@@ -237,14 +283,13 @@ async def test_short_calls_make_no_trips_for_their_registration(
     ctx.add_tool(Tool(name="quick", description="Quick.", input_schema=NOTHING, execute=quick))
     gate.set()
     assert await ctx.adispatch_tool_call("quick") == "done"
-    assert swaps == []
+    assert trips == []
     assert await ctx.adispatch_tool_call("quick", call_id="one") == "done"
-    assert swaps == ["one", "one"]
+    assert trips == ["swap", "leave"]
     gate.clear()
     monkeypatch.setattr(registration, "REGISTER_AFTER_SECONDS", 0.01)
     task = asyncio.create_task(ctx.adispatch_tool_call("quick"))
-    await until(lambda: len(swaps) == 3, what="a call that takes longer is registered")
+    await until(lambda: trips.count("swap") == 2, what="a call that takes longer is registered")
     gate.set()
     assert await task == "done"
-    assert len(swaps) == 4
-    assert swaps[2] == swaps[3]
+    assert trips[-1] == "leave"

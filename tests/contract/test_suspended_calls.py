@@ -467,6 +467,13 @@ async def test_closing_lets_a_call_that_waits_here_go_on_waiting_in_the_store(de
     assert await other.answer(value["call_id"], yes(value), resume=True) == "deployed {} to staging"
 
 
+async def test_a_question_with_a_schema_that_is_none_is_not_asked(deploy: Deploy) -> None:
+    ctx = deploy.make()
+    deploy.asked = {"data": {"schema": {"type": "nonsense"}}}
+    assert (await ctx.adispatch_tool_call("deploy", {}))["error"] == "deploy failed (ValueError)."
+    assert await ctx.pending_calls() == []
+
+
 async def test_a_tool_that_changes_its_arguments_does_not_change_what_is_kept(store: BaseStore) -> None:
     ctx = Ctx(store)
 

@@ -61,7 +61,8 @@ def test_people_answer_what_an_agent_asks_while_nobody_holds_the_call() -> None:
     assert {taken[0].partition(",")[0], told.partition(",")[0]} == {"ann", "bob"}
 
     steps = [f"{count} of 3: {what} on web-{count}" for what in ("shop 1.4", "search 0.9") for count in (1, 2, 3)]
-    assert progress == steps
+    assert [step for step in steps if step in progress] == progress  # in order; of what comes fast, the newest is told
+    assert {steps[0], steps[2], steps[3], steps[5]} <= set(progress)
     done = [
         "shop 1.4 is on 3 hosts of production, approved by ann",
         f"search 0.9 is on 3 hosts of staging, approved by {taken[0].partition(',')[0]}",

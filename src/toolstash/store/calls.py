@@ -62,6 +62,10 @@ class CallBook(Protocol):
         """Renews leases; the revision of each record, 0 where somebody else has it or it is gone."""
         ...
 
+    async def leave(self, lease: Lease) -> None:
+        """Takes a running call off, unless somebody else has it or it is gone."""
+        ...
+
     async def waiting(self, spaces: Sequence[str] | None) -> list[tuple[Address, CallRecord]]:
         """The calls of some spaces (None for all) that wait for an answer, oldest first."""
         ...

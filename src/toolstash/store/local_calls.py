@@ -117,6 +117,12 @@ class LocalCalls:
         kept.gone_at = max(kept.gone_at, kept.lease_ends_at)
         return kept.revision
 
+    async def leave(self, lease: Lease) -> None:
+        with self._lock:
+            kept = self._calls.get(lease.at)
+            if kept is not None and kept.owner == lease.owner:
+                del self._calls[lease.at]
+
     async def waiting(self, spaces: Sequence[str] | None) -> list[tuple[Address, CallRecord]]:
         with self._lock:
             found = self._waiting(spaces)

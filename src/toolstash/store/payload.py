@@ -7,30 +7,27 @@ grow above the limits. A store only has to write the chunks down and, when they 
 from __future__ import annotations
 
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Iterator, Mapping, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Literal, cast
-
-import anyio
 
 from toolstash.contracts import DataShape, Limits
 from toolstash.errors import UnstorableValueError
 from toolstash.store.codec import Tally, decode, encode, encode_many
 from toolstash.store.cpu import on_cpu
 from toolstash.store.refusals import check_limits
+from toolstash.store.sync_rows import MOST_ROWS, MOST_SECONDS, batches_of
 from toolstash.store.values import is_rows, join_surrogates, key_name, unwrap
-from toolstash.threads import in_thread
 from toolstash.wire.keys import PIECE_CHARS
 
 Kind = Literal["rows", "fields", "text", "value"]
 
-CHUNK_ROWS = 2_000
+CHUNK_ROWS = MOST_ROWS
 CHUNK_BYTES = 1_000_000
 SAMPLE_ROWS = 100
 SAMPLE_CHARS = 2_000
-_STREAM_SECONDS = 0.5
 
 SHAPES: dict[Kind, DataShape] = {"rows": "list", "fields": "dict", "text": "scalar", "value": "scalar"}
 
@@ -218,38 +215,23 @@ async def _batches(rows: Any) -> AsyncGenerator[Sequence[Any]]:
             async for batch in batches:
                 yield batch
     else:
-        try:
-            while batch := await in_thread(_next_batch, rows):
+        async with aclosing(batches_of(rows)) as batches:
+            async for batch in batches:
                 yield batch
-        finally:
-            close = getattr(rows, "close", None)
-            if close is not None:
-                with anyio.CancelScope(shield=True):
-                    await in_thread(close)
 
 
 async def _async_batches(rows: AsyncIterator[Any]) -> AsyncGenerator[list[Any]]:
     try:
         batch: list[Any] = []
-        full_at = time.monotonic() + _STREAM_SECONDS
+        full_at = time.monotonic() + MOST_SECONDS
         async for row in rows:
             batch.append(row)
             if len(batch) >= CHUNK_ROWS or time.monotonic() >= full_at:
                 yield batch
-                batch, full_at = [], time.monotonic() + _STREAM_SECONDS
+                batch, full_at = [], time.monotonic() + MOST_SECONDS
         if batch:
             yield batch
     finally:
         close = getattr(rows, "aclose", None)
         if close is not None:
             await close()
-
-
-def _next_batch(rows: Iterator[Any]) -> list[Any]:
-    batch: list[Any] = []
-    full_at = time.monotonic() + _STREAM_SECONDS
-    for row in rows:
-        batch.append(row)
-        if len(batch) >= CHUNK_ROWS or time.monotonic() >= full_at:
-            break
-    return batch

@@ -74,6 +74,9 @@ class RedisCalls:
         calls = [scripts.keep_call(self._keys.workspace(lease.at), lease.owner) for lease in leases]
         return [int(revision) for revision in await self._run_many(calls)]
 
+    async def leave(self, lease: Lease) -> None:
+        await self._connections.run(scripts.leave_call(self._keys.workspace(lease.at), lease.owner))
+
     async def waiting(self, spaces: Sequence[str] | None) -> list[tuple[Address, CallRecord]]:
         listed = await self._registry.all_spaces() if spaces is None else spaces
         found: list[tuple[Address, CallRecord]] = []

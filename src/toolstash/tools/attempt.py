@@ -15,6 +15,7 @@ from toolstash.errors import (
     WorkspaceNotFoundError,
     WorkspaceTypeMismatchError,
 )
+from toolstash.schema.json_schema import check_schema
 from toolstash.schema.names import near_names
 from toolstash.store.session import current_session
 from toolstash.tools.bound import guard_result, json_text
@@ -112,6 +113,8 @@ def _of_tool_result(ctx: Ctx, entry: ToolEntry, result: ToolResult, span: Span) 
     """The model reads what the tool puts out. A request is no error: the call waits."""
     request = pending_of(result)
     if request is not None:
+        if request.data is not None and "schema" in request.data:
+            check_schema(request.data["schema"])
         return Outcome(None, request=request)
     if not result.is_error:
         return _bounded(ctx, result.output, is_error=False)

@@ -27,7 +27,7 @@ from toolstash.tools.overseer import Overseer
 from toolstash.tools.resuming import Claim, claim, go_on
 from toolstash.tools.toolset import ToolEntry
 from toolstash.tools.workspaces import Workspaces
-from toolstash.wire.keys import label_of, shorten_id, space_of_session
+from toolstash.wire.keys import FLIGHT_MS, label_of, shorten_id, space_of_session
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -39,6 +39,8 @@ T = TypeVar("T")
 WORK_AT_ONCE = 500
 MOST_IDLE_SECONDS = 30.0
 """How long a worker that resumes calls waits at most before it looks again without being woken."""
+ASKED_AGAIN_SECONDS = 600.0
+"""After this long, a call that has asked again is looked at, should its answer not have made it due."""
 NOT_OURS_SECONDS = 1.0
 """After this long, a call whose tool is not registered here is looked at again, here or elsewhere."""
 
@@ -211,14 +213,14 @@ class Calls(Workspaces):
     async def _put_off(self, at: Address) -> None:
         """Has nobody look at a piece of work for a while; takes it off the list where there is nothing to do."""
         book = self.store.calls
-        await book.put_off(at, LOOK_AGAIN_SECONDS)  # before the look: who answers after it makes the work due again
+        await book.put_off(at, ASKED_AGAIN_SECONDS)  # before the look: who answers after it makes the work due again
         seen = await book.look(at)
         if seen.record is None or seen.record.state == "ended":
             await book.strike(at)
         elif seen.record.tool not in self.entries:
             await book.put_off(at, NOT_OURS_SECONDS)
-        elif seen.record.state == "answered" and not seen.is_held:  # answered, or given back, just now
-            await book.put_off(at, 0.0)
+        elif seen.record.state == "answered":  # held, or answered or given back just now
+            await book.put_off(at, LOOK_AGAIN_SECONDS if seen.is_held else 0.0)
 
     def _is_visible(self, at: Address) -> bool:
         session = current_session()
@@ -263,11 +265,11 @@ class Calls(Workspaces):
             told = look(record, seen.now)
             if told is not None:
                 return told
-            expires = max(0.0, record.expires_at - seen.now) if record.is_waiting(seen.now) else None
             left = None if ends_at is None else ends_at - time.monotonic()
             if left is not None and left <= 0:
                 raise TimeoutError
-            await self._next_revision(at, seen, min((one for one in (expires, left) if one is not None), default=None))
+            bounds = (left, _known_for(record, seen.now))
+            await self._next_revision(at, seen, min((one for one in bounds if one is not None), default=None))
 
     async def _next_revision(self, at: Address, seen: Noted, seconds: float | None) -> None:
         """Waits until a call is another than was seen, or for that time."""
@@ -298,6 +300,13 @@ class Calls(Workspaces):
     @property
     def _ctx(self) -> Ctx:
         return cast("Ctx", self)
+
+
+def _known_for(record: CallRecord, now: float) -> float | None:
+    """How long what is known of a call holds without anybody telling: until it expires, or its worker may be lost."""
+    if record.is_waiting(now):
+        return max(0.0, record.expires_at - now)
+    return FLIGHT_MS / 1000 if record.owner else None
 
 
 def _cancelled(seen: Noted) -> CallRecord:

@@ -14,6 +14,8 @@ from toolstash.tools.tool_context import CancelSignal
 
 T = TypeVar("T")
 
+MOST_SECONDS = 1e9
+"""About thirty years: what is longer is no bound."""
 POLL_SECONDS = 0.05
 """How often a signal is looked at that nobody can wait for."""
 
@@ -58,10 +60,12 @@ class Control:
             StoppedError: It was ended before its time.
         """
         left = None if self.deadline is None else self.deadline - time.monotonic()
-        if self.signal.is_set() or (left is not None and left <= 0):
-            self.signal.set()
+        if left is not None and left <= 0:
+            self.stop("timeout")
+        if self.signal.is_set():
             raise StoppedError(self._status)
-        scope = asyncio.timeout(left)
+        timer = None if left is None else self._loop.call_later(left, self.stop, "timeout")
+        scope = asyncio.timeout(None)
         try:
             async with scope as self._scope:
                 return await work()
@@ -71,10 +75,11 @@ class Control:
         except Exception as error:
             if not scope.expired():
                 raise
-            self.signal.set()
             raise StoppedError(self._status) from error
         finally:
             self._scope = None
+            if timer is not None:
+                timer.cancel()
 
 
 def checked_timeout(timeout: Any) -> float | None:
@@ -87,7 +92,19 @@ def checked_timeout(timeout: Any) -> float | None:
         return None
     if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or math.isnan(timeout):
         raise ValueError(f"timeout is a number of seconds or None, not {timeout!r:.80}")
-    return None if timeout == math.inf else float(timeout)
+    return float(timeout) if timeout < MOST_SECONDS else None
+
+
+def check_call_id(call_id: Any) -> None:
+    """Raises ValueError for a name of a call that is none."""
+    if call_id is not None and (not isinstance(call_id, str) or not call_id):
+        raise ValueError(f"call_id is a non-empty text or None, not {call_id!r:.80}")
+
+
+def check_resolver(wait_for: Any) -> None:
+    """Raises TypeError for a resolver that cannot be called."""
+    if wait_for is not None and not callable(wait_for):
+        raise TypeError(f"wait_for is a function from a Request to an Answer, not {wait_for!r:.80}")
 
 
 def check_signal(signal: Any) -> None:

@@ -21,7 +21,7 @@ from toolstash.store.primitives import ReplaceRule
 from toolstash.store.session import session_scope
 from toolstash.tools.calls import Calls
 from toolstash.tools.consumer import DERIVED_TYPE, Consumer, Output
-from toolstash.tools.control import check_signal, checked_timeout
+from toolstash.tools.control import check_call_id, check_resolver, check_signal, checked_timeout
 from toolstash.tools.describe import toolsets_of
 from toolstash.tools.dispatch import dispatch
 from toolstash.tools.options import UNSET, check_options, check_result_bound, checked_index, checked_meta, checked_ttl
@@ -268,7 +268,7 @@ class Ctx(Calls):
             name: The tool, as the model wrote it.
             arguments: A mapping, or JSON text of an object; None for none.
             session_id: Whose call it is; None: the session that is active here, if any.
-            timeout: Seconds that the call may take; a run after an answer has as many again. None: no bound.
+            timeout: Seconds that the call may take, waiting here included; what resumes it later has as many again.
             signal: An event, or whatever has an `is_set()`: once it is set, the call is cancelled.
             wait_for: Answers at once what the tool asks: a function, async or not, from a `Request` to an `Answer`
                 (or None for no answer). None: the call is left in the store, to be answered from anywhere.
@@ -276,10 +276,13 @@ class Ctx(Calls):
 
         Raises:
             SessionRequiredError: `require_session` and no session, or an empty session id.
-            ValueError, TypeError: `timeout` is no number, or `signal` cannot be asked.
+            ValueError, TypeError: `timeout` is no number, `signal` cannot be asked, `wait_for` not called, or `call_id`
+                no name.
             RuntimeError: The Ctx is closed.
         """
         check_signal(signal)
+        check_resolver(wait_for)
+        check_call_id(call_id)
         call = Call(name, arguments, session_id, checked_timeout(timeout), signal, wait_for, call_id)
         with self.running():
             return (await dispatch(self, call)).value

@@ -52,21 +52,21 @@ async def _in_session(ctx: Ctx, call: Call) -> Outcome:
         else:
             outcome = await _run(ctx, entry, call, span)
         span.note("toolstash.is_error", outcome.is_error)
-        if outcome.request is not None:
-            span.note("toolstash.status", "pending")
         return outcome
 
 
 async def _run(ctx: Ctx, entry: ToolEntry, call: Call, span: Span) -> Outcome:
-    control = Control(call.timeout)
+    call_id = call.call_id or ""
     try:
         at = ctx.place_call(call.call_id)
+        call_id = at.workspace_id
+        control = Control(call.timeout)
         with Following(control, call.signal):
             if entry.is_builtin and call.call_id is None:  # which are short and ask nothing
                 return await attempt(ctx, entry, call.arguments, at, control, span, safe=entry.safe)
             return await _registered(ctx, entry, call, at, control, span)
     except Exception as error:
-        return await refusal_of(ctx, entry, error, call.call_id or "", span, safe=entry.safe)
+        return await refusal_of(ctx, entry, error, call_id, span, safe=entry.safe)
 
 
 async def _registered(ctx: Ctx, entry: ToolEntry, call: Call, at: Address, control: Control, span: Span) -> Outcome:
@@ -90,6 +90,8 @@ async def _registered(ctx: Ctx, entry: ToolEntry, call: Call, at: Address, contr
         record = await registration.suspend(outcome.request, arguments.parsed())
     finally:
         await registration.end()
+    span.note("toolstash.status", "pending")
+    span.note("gen_ai.tool.call.id", at.workspace_id)
     outcome = settled_outcome(at, record, record.created_at)
     if call.wait_for is None or outcome.request is None:
         return outcome

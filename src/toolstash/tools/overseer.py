@@ -53,7 +53,7 @@ class Overseer:
     def hold(self, held: Held) -> None:
         """Renews the lease of a call from now on, and stops the call when it is cancelled."""
         self._held[held.at.workspace_id] = held
-        if self._task is None or self._task.done():
+        if self._task is None or self._task.done() or self._task.cancelling():
             self._task = asyncio.get_running_loop().create_task(self._oversee())
 
     def let_go(self, held: Held) -> None:

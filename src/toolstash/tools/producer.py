@@ -18,8 +18,8 @@ from toolstash.schema.function import FunctionSchema, function_name
 from toolstash.schema.names import tool_name
 from toolstash.store.flights import Ticket
 from toolstash.store.session import current_session
+from toolstash.store.sync_rows import batches_of
 from toolstash.store.values import is_rows
-from toolstash.threads import in_thread
 from toolstash.tools.call_digest import digest_of
 from toolstash.tools.calling import call
 from toolstash.tools.single_flight import fly
@@ -170,7 +170,7 @@ async def _collected(result: Any) -> Any:
     if hasattr(result, "__aiter__"):
         return [row async for row in result]
     if is_rows(result):
-        return await in_thread(list, result)
+        return [row async for batch in batches_of(result) for row in batch]
     return result
 
 

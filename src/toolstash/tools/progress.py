@@ -12,7 +12,7 @@ from toolstash.store.calls import CallBook
 
 logger = logging.getLogger("toolstash")
 
-PAUSE_SECONDS = 0.1
+PAUSE_SECONDS = 0.5
 """Between two reports of one call; of those that come faster, the newest is told."""
 
 

@@ -16,7 +16,7 @@ from toolstash.asking import Request
 from toolstash.contracts import Address
 from toolstash.errors import CallExistsError, PayloadTooLargeError, QuotaExceededError, StoreUnavailableError
 from toolstash.store.call_record import CallRecord
-from toolstash.store.calls import CallBook, Noted, change
+from toolstash.store.calls import CallBook, Lease, Noted, change
 from toolstash.store.codec import pack
 from toolstash.tools.control import Control, StoppedError
 from toolstash.tools.overseer import Held, Overseer
@@ -146,13 +146,9 @@ class Registration:
             await self._settle()
             if self._may_be_known:
                 try:
-                    await change(self._book, self._at, self._without_ours)
+                    await self._book.leave(Lease(self._at, self._record.owner))
                 except StoreUnavailableError:
                     logger.info("a call that has ended was not taken off the store", exc_info=True)
-
-    def _without_ours(self, seen: Noted) -> CallRecord | None:
-        is_ours = seen.record is not None and seen.record.owner == self._record.owner
-        return None if is_ours else seen.record
 
     def _stop_timer(self) -> None:
         if self._timer is not None:

@@ -12,6 +12,7 @@ from toolstash.wire.scripts import Script, ScriptCall
 SWAP_CALL = Script("swap_call", prelude="writing")
 LOOK_CALL = Script("look_call", prelude="writing")
 KEEP_CALL = Script("keep_call", prelude="writing")
+LEAVE_CALL = Script("leave_call")
 TELL_PROGRESS = Script("tell_progress", prelude="writing")
 WAKE = Script("wake")
 SET_DUE = Script("set_due", prelude="writing")
@@ -66,6 +67,11 @@ def look_call(at: WorkspaceKeys) -> ScriptCall:
 def keep_call(at: WorkspaceKeys, owner: str) -> ScriptCall:
     """Renews a lease. Reply: the revision; 0 when it is no longer one's own."""
     return ScriptCall(KEEP_CALL, (at.call,), (owner, layout.FLIGHT_MS))
+
+
+def leave_call(at: WorkspaceKeys, owner: str) -> ScriptCall:
+    """Takes a running call off. Reply: 1; 0 when it is no longer one's own."""
+    return ScriptCall(LEAVE_CALL, (at.call,), (owner,))
 
 
 def tell_progress(at: WorkspaceKeys, events: str, done: float, total: float | None, message: bytes) -> ScriptCall:
