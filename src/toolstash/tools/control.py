@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-import math
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -90,7 +89,7 @@ def checked_timeout(timeout: Any) -> float | None:
     """
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or math.isnan(timeout):
+    if isinstance(timeout, bool) or not isinstance(timeout, (int, float)) or timeout != timeout:
         raise ValueError(f"timeout is a number of seconds or None, not {timeout!r:.80}")
     return float(timeout) if timeout < MOST_SECONDS else None
 
