@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-PROGRAM = Path(__file__).parents[2] / "examples" / "09_approvals.py"
+PROGRAM = Path(__file__).parents[2] / "examples" / "14_approvals.py"
 SLOW_STEP = re.compile(r"^Executing <.*> took \d\.\d+ seconds$")
 """What asyncio's debug mode says of imports on a busy machine."""
 
@@ -74,5 +74,5 @@ def test_people_answer_what_an_agent_asks_while_nobody_holds_the_call() -> None:
 
 def test_it_says_what_it_is_for_and_how_its_parts_are_run() -> None:
     shown = run("--help")
-    for words in ("`python examples/09_approvals.py`", "Your own", "web", "worker", "agent"):
+    for words in ("`python examples/14_approvals.py`", "Your own", "web", "worker", "agent"):
         assert words in shown

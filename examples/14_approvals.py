@@ -1,6 +1,6 @@
 """A deploy tool that asks a person first, who answers in a web process while nobody holds the call.
 
-Run it with `python examples/09_approvals.py`. It needs `fastapi`, `uvicorn` and `httpx`, and starts a data store of its
+Run it with `python examples/14_approvals.py`. It needs `fastapi`, `uvicorn` and `httpx`, and starts a data store of its
 own, or uses the one in TOOLSTASH_URL. It runs three programs, each in processes of their own: an agent, which calls the
 tool, stores its history and ends; a web server, where people answer; a worker, which goes on with what is answered.
 Your own: name your store in TOOLSTASH_URL and run this file with `web 8000`, `worker`, `agent history.json`.
