@@ -6,7 +6,8 @@ hold_again    the same, idempotent
 hold_sync     the same as a `def`
 steps         asks three times
 slow, slow_sync, load  ask nothing and end when the test lets them; `load` is a keyed producer
-stubborn      the same, and does not end at the first cancellation
+ask_late      asks once the test lets it
+stubborn      as slow, and does not end at the first cancellation
 count         counts
 """
 
@@ -23,6 +24,7 @@ from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from typing import Any
 
+import anyio
 import redis.asyncio
 
 from tests.wait import until, until_sync
@@ -31,8 +33,6 @@ from toolstash.tools import calls, resuming
 from toolstash.wire import keys as layout
 
 OBJECT = {"type": "object", "properties": {name: {} for name in ("n", "text", "nested", "until")}}
-LEASE_MS = 2_000
-"""The lease in tests where a worker is lost."""
 
 _processes = multiprocessing.get_context("forkserver")
 _processes.set_forkserver_preload([__name__])
@@ -53,6 +53,7 @@ class Ways:
     lease_ms: int = layout.FLIGHT_MS
     look_again_seconds: float = calls.LOOK_AGAIN_SECONDS
     clock_is_off: float = 0.0
+    command_timeout_seconds: float = 5.0
     stops_before_the_tool: bool = False
 
 
@@ -84,7 +85,7 @@ class Asker:
         self._ours.send((self._sent, method, args, kwargs, session))
         return self._sent
 
-    async def reply(self, number: int) -> Any:
+    async def reply(self, number: int, within: float = 30) -> Any:
         """What became of a call that was begun."""
 
         def has_come() -> bool:
@@ -93,7 +94,7 @@ class Asker:
                 self._replies[got] = reply
             return number in self._replies
 
-        await until(has_come, within=40, what="the process replies")
+        await until(has_come, within=within, what="the process replies")
         return self._replies.pop(number)
 
     async def asks(self, **arguments: Any) -> dict[str, Any]:
@@ -194,7 +195,7 @@ async def _serve(url: str, book_url: str, prefix: str, ways: Ways, told: Connect
     loop.add_signal_handler(signal.SIGTERM, main.cancel)
     async with (
         redis.asyncio.Redis.from_url(book_url) as client,
-        RedisStore(url, prefix=prefix) as store,
+        RedisStore(url, prefix=prefix, command_timeout_seconds=ways.command_timeout_seconds) as store,
         Ctx(store, default_ttl=60) as ctx,
     ):
         book = Book(client, book_url, prefix)
@@ -240,7 +241,8 @@ def _person(book: Book) -> Any:
         try:
             await book.told_to_go()
         except asyncio.CancelledError:
-            await book.write("sent away", id=request.id)
+            with anyio.CancelScope(shield=True):
+                await book.write("sent away", id=request.id)
             raise
         return Answer(request.id, True, "from the person here")
 
@@ -294,11 +296,16 @@ def _add_tools(ctx: Ctx, book: Book) -> None:
         _to_the_end_sync(book, ctx)
         return ToolResult("done")
 
+    async def ask_late(args: dict[str, Any], ctx: ToolContext) -> ToolResult:
+        await book.write("ran", call_id=ctx.call_id)
+        await _to_the_end(book, ctx)
+        return pending(kind="question", prompt="What is the word?")
+
     async def stubborn(args: dict[str, Any], ctx: ToolContext) -> ToolResult:
         await book.write("ran", call_id=ctx.call_id)
         try:
             await book.told_to_go()
-        except asyncio.CancelledError:  # as client libraries do that take it for a broken connection
+        except asyncio.CancelledError:  # as redis-py does, in the middle of a reply
             await book.told_to_go()
         return ToolResult("done")
 
@@ -307,7 +314,9 @@ def _add_tools(ctx: Ctx, book: Book) -> None:
         return ToolResult("counted")
 
     named = {"ask": ask, "hold": hold, "hold_again": hold, "hold_sync": hold_sync, "steps": steps}
-    for name, execute in (named | {"slow": slow, "slow_sync": slow_sync, "stubborn": stubborn, "count": count}).items():
+    for name, execute in (
+        named | {"slow": slow, "slow_sync": slow_sync, "stubborn": stubborn, "ask_late": ask_late, "count": count}
+    ).items():
         ctx.add_tool(Tool(name, "A tool.", OBJECT, execute=execute, idempotent=name == "hold_again"))
 
     @ctx.producer(workspace_type="rows", key="w")
@@ -320,8 +329,10 @@ def _add_tools(ctx: Ctx, book: Book) -> None:
 async def _to_the_end(book: Book, context: ToolContext) -> None:
     try:
         await book.told_to_go()
+        await book.write("went on", call_id=context.call_id)
     except asyncio.CancelledError:
-        await book.write("cancelled", call_id=context.call_id)
+        with anyio.CancelScope(shield=True):
+            await book.write("cancelled", call_id=context.call_id)
         raise
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import redis.asyncio
@@ -11,6 +12,9 @@ from tests.servers import shared_server
 from tests.wait import until
 from toolstash import RedisStore
 from toolstash.store.call_record import CallRecord
+
+SHORT = {"lease_ms": 1_200, "look_again_seconds": 0.2}
+"""The ways of processes whose leases end soon after they are lost."""
 
 
 class Office:
@@ -33,14 +37,21 @@ class Office:
         made.begin("resume_answered")
         return made
 
-    async def knows(self, call_id: str) -> CallRecord:
+    async def knows(self, call_id: str) -> None:
         """Waits until a call outside any session is in the store."""
+        await until(partial(self._record, call_id), what=f"the call {call_id!r} is known")
+
+    async def forgets(self, call_id: str) -> None:
+        """Waits until the lease of a running call is over, and it is no longer there."""
+
+        async def is_gone() -> bool:
+            return await self._record(call_id) is None
+
+        await until(is_gone, what=f"the call {call_id!r} is gone")
+
+    async def _record(self, call_id: str) -> CallRecord | None:
         async with RedisStore(self.url, prefix=self.prefix) as store:
-
-            async def record() -> CallRecord | None:
-                return (await store.calls.look(store.place(call_id, "", None))).record
-
-            return await until(record, what=f"the call {call_id!r} is known")
+            return (await store.calls.look(store.place(call_id, "", None))).record
 
     def close(self) -> None:
         """Ends those that are left."""

@@ -8,12 +8,10 @@ from typing import Any
 import pytest
 
 from tests.chaos.asker import Asker
-from tests.chaos.office import Office
+from tests.chaos.office import SHORT, Office
 from tests.servers import start_server
 from tests.wait import until
 from toolstash import Answer
-
-SHORT = {"lease_ms": 2_000, "look_again_seconds": 0.2}
 
 
 @pytest.fixture
@@ -132,7 +130,7 @@ async def test_a_tool_runs_out_of_time(office: Office, agent: Asker, tool: str) 
 async def test_a_tool_that_swallows_a_cancellation_runs_out_of_time_all_the_same(office: Office, agent: Asker) -> None:
     call = agent.begin("adispatch_tool_call", "stubborn", {}, timeout=0.3)
     (ran,) = await office.book.has("ran")
-    assert ended(await agent.reply(call), "timeout", ran["call_id"])
+    assert ended(await agent.reply(call, within=8), "timeout", ran["call_id"])
 
 
 @pytest.mark.parametrize("tool", ["hold", "hold_sync"])
@@ -162,6 +160,33 @@ async def test_a_frozen_worker_hears_of_it_when_it_wakes_up(office: Office, agen
     assert (await web.does("cancel", "mine"))["status"] == "cancelling"
     agent.signal(signal.SIGCONT)
     assert ended(await agent.reply(call), "cancelled", "mine")
+
+
+async def test_a_call_that_is_cancelled_after_its_lease_does_not_ask_any_more(office: Office, web: Asker) -> None:
+    agent = office.asker(**SHORT)
+    call = agent.begin("adispatch_tool_call", "ask_late", {}, call_id="mine")
+    await office.book.has("ran")
+    await office.knows("mine")
+    agent.signal(signal.SIGSTOP)
+    await office.forgets("mine")
+    assert (await web.does("cancel", "mine"))["status"] == "cancelling"
+    await office.book.go()
+    agent.signal(signal.SIGCONT)
+    assert ended(await agent.reply(call), "cancelled", "mine")
+    assert await web.does("pending_calls") == []
+
+
+async def test_a_call_that_is_cancelled_between_its_claim_and_the_tool_does_not_run(
+    office: Office, agent: Asker, web: Asker
+) -> None:
+    value = await agent.asks()
+    office.worker(stops_before_the_tool=True)
+    await agent.says(value, "yes")
+    await office.book.has("claimed")
+    assert (await web.does("cancel", value["call_id"]))["status"] == "cancelling"
+    await office.book.go()
+    assert ended(await agent.does("call_result", value["call_id"], timeout=20), "cancelled", value["call_id"])
+    assert await office.book.lines("ran") == []
 
 
 async def test_the_name_of_a_call_whose_process_was_killed_is_free_again(office: Office, web: Asker) -> None:

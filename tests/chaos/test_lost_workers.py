@@ -3,15 +3,16 @@
 from __future__ import annotations
 
 import signal
+import time
 from typing import Any
 
 import pytest
 
 from tests.chaos.asker import Asker
-from tests.chaos.office import Office
-from toolstash import Answer
+from tests.chaos.office import SHORT, Office
+from tests.servers import start_server
+from tests.wait import until
 
-SHORT = {"lease_ms": 2_000, "look_again_seconds": 0.2}
 BEFORE_THE_LEASE_ENDS = 8.0
 ENDINGS = [signal.SIGTERM, signal.SIGINT]
 
@@ -39,18 +40,6 @@ async def test_a_worker_killed_between_its_claim_and_the_tool_is_replaced(office
     (ran,) = await office.book.has("ran")
     assert ran["pid"] == second.pid
     await office.book.has("resumed")
-
-
-async def test_f55_a_process_killed_between_its_answer_and_the_tool_is_replaced(office: Office, agent: Asker) -> None:
-    value = await agent.asks()
-    web = office.asker(stops_before_the_tool=True, **SHORT)
-    web.begin("answer", value["call_id"], Answer(value["request"]["id"], True, "yes"), resume=True)
-    await office.book.has("claimed")
-    await web.kill()
-    assert (await agent.says(value, "another")).error == "AlreadyAnsweredError"
-    office.worker(**SHORT)
-    assert (await result(agent, value))["answer"] == "yes"
-    assert len(await office.book.has("ran")) == 1
 
 
 async def test_a_tool_whose_worker_is_killed_in_it_is_not_repeated_and_that_is_said(
@@ -136,6 +125,25 @@ async def test_a_late_worker_does_not_take_the_work_from_the_one_that_took_over(
     await office.book.has("ran", 3)
     await office.book.go()
     assert (await result(agent, value))["by"] == first.pid
+
+
+async def test_what_a_tool_comes_to_while_the_server_is_away_is_kept(office: Office) -> None:
+    server = start_server("valkey", "--appendonly", "yes", "--appendfsync", "always")
+    try:
+        office.url = server.url
+        agent, worker = office.asker(), office.worker(command_timeout_seconds=0.3)
+        value = await agent.asks(tool="hold")
+        await agent.says(value, "yes")
+        await office.book.has("ran")
+        server.kill()
+        await office.book.go()
+        await office.book.has("went on")
+        away_until = time.monotonic() + 1.0  # longer than the worker's store tries
+        await until(lambda: time.monotonic() > away_until, what="the worker has tried in vain")
+        server.start()
+        assert (await result(agent, value))["by"] == worker.pid
+    finally:
+        server.stop()
 
 
 @pytest.mark.parametrize("ending", ENDINGS)

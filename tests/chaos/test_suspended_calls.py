@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import random
+import signal
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import partial
@@ -79,7 +80,7 @@ async def test_a_hundred_answers_each_land_on_their_call(office: Office) -> None
 async def test_of_two_answers_at_once_one_wins_and_the_other_is_told(office: Office, place: str) -> None:
     office.url = url_of(place)
     left, right = office.asker(), office.asker()
-    values = [await left.asks() for _ in range(30)]
+    values = [await left.asks() for _ in range(20)]
     pairs = [await asyncio.gather(left.says(value, "left"), right.says(value, "right")) for value in values]
     winners = [[told for told in pair if not isinstance(told, Refused)] for pair in pairs]
     assert [len(told) for told in winners] == [1] * len(values)
@@ -176,14 +177,24 @@ def by_n(waiting: list[Any]) -> list[Any]:
     return sorted(waiting, key=lambda one: one.arguments["n"])
 
 
-async def test_the_call_of_an_inline_process_that_is_killed_stays_answerable(office: Office) -> None:
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+async def test_the_call_of_an_inline_process_that_ends_stays_answerable(office: Office, ending: int) -> None:
     inline, web = office.asker(), office.asker()
     inline.begin("adispatch_tool_call", "ask", {"n": 1}, wait_for=True)
     await office.book.has("read")
-    await inline.kill()
+    inline.signal(ending)
+    await inline.ends()
     (waiting,) = await web.does("pending_calls")
     answer = Answer(waiting.request.id, True, "late but in time")
     assert (await web.does("answer", waiting.call_id, answer, resume=True))["answer"] == "late but in time"
+
+
+async def test_a_call_may_have_expired_before_it_is_asked(office: Office) -> None:
+    agent = office.asker()
+    value = await agent.does("adispatch_tool_call", "ask", {"until": "1970-01-01T00:00:00Z"})
+    assert value["status"] == "expired"
+    assert (await agent.does("call_result", value["call_id"]))["status"] == "expired"
+    assert await agent.does("pending_calls") == []
 
 
 @pytest.mark.parametrize("clock_is_off", [0.0, 86_400.0, -86_400.0])

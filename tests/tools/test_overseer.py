@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
+from contextlib import AbstractAsyncContextManager
 
 import pytest
 
 from tests.wait import until
-from toolstash import Ctx
+from toolstash import Ctx, StoreUnavailableError
 from toolstash.contracts import Address
 from toolstash.store.call_record import CallRecord
-from toolstash.store.calls import Noted
+from toolstash.store.calls import Lease, Noted
+from toolstash.store.signal import Signal
+from toolstash.tools import overseer
 from toolstash.tools.control import Control
 from toolstash.tools.overseer import Held
 from toolstash.wire import keys as layout
@@ -49,3 +53,27 @@ async def test_a_call_that_was_taken_over_before_its_lease_was_ever_renewed_is_s
     await until(held.control.signal.is_set, what="the call is told that it was taken over")
     ctx.overseer.let_go(held)
     assert held.control.signal.is_set()
+
+
+async def test_leases_are_renewed_at_once_after_the_store_was_away(ctx: Ctx, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(overseer, "OUTAGE_PAUSE_SECONDS", 0.0)
+    listening, renewed = ctx.store.listening, list[str]()
+    monkeypatch.setattr(ctx.store, "listening", away)
+    held = await registered(ctx, "mine")
+    ctx.overseer.hold(held)
+    await asyncio.sleep(0)
+    keep = ctx.store.calls.keep
+
+    async def noted(leases: Sequence[Lease]) -> list[int]:
+        renewed.extend(lease.owner for lease in leases)
+        return await keep(leases)
+
+    monkeypatch.setattr(ctx.store.calls, "keep", noted)
+    monkeypatch.setattr(ctx.store, "listening", listening)
+    await until(lambda: renewed == [held.owner], within=3, what="the lease is renewed")
+    ctx.overseer.let_go(held)
+    assert not held.control.signal.is_set()
+
+
+def away(_: Sequence[str]) -> AbstractAsyncContextManager[Signal]:
+    raise StoreUnavailableError("The store is away.")

@@ -115,7 +115,7 @@ class CallRecord:
             state="pending",
             request=request,
             created_at=self.created_at or now,
-            expires_at=request.expires_at or now + WAIT_SECONDS,
+            expires_at=now + WAIT_SECONDS if request.expires_at is None else request.expires_at,
             owner="",
             inbox="",
             has_started=False,
@@ -201,6 +201,11 @@ class CallRecord:
     def is_called_off(self) -> bool:
         """Whether it was cancelled before anybody knew of it."""
         return not self.tool
+
+    @property
+    def was_cancelled(self) -> bool:
+        """Whether somebody has cancelled it, be it over or not."""
+        return self.is_cancelled or (self.ending is not None and self.ending.status == "cancelled")
 
     # How it is kept
 

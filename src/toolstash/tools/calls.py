@@ -48,9 +48,10 @@ NOT_OURS_SECONDS = 1.0
 class Calls(Workspaces):
     """The calls that the caller sees: those of the current session; all, outside any."""
 
+    entries: dict[str, ToolEntry]
+
     def __init__(self, store: BaseStore, *, require_session: bool) -> None:
         super().__init__(store, require_session=require_session)
-        self.entries: dict[str, ToolEntry] = {}
         self._overseers: WeakKeyDictionary[asyncio.AbstractEventLoop, Overseer] = WeakKeyDictionary()
 
     async def pending_calls(self, *, session_id: str | None = None, kind: str | None = None) -> list[PendingCall]:

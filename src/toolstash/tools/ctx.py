@@ -20,20 +20,19 @@ from toolstash.store.payload import Payload
 from toolstash.store.primitives import ReplaceRule
 from toolstash.store.session import session_scope
 from toolstash.tools.calls import Calls
+from toolstash.tools.catalog import Catalog
 from toolstash.tools.consumer import DERIVED_TYPE, Consumer, Output
 from toolstash.tools.control import check_call_id, check_resolver, check_signal, checked_timeout
-from toolstash.tools.describe import toolsets_of
 from toolstash.tools.dispatch import dispatch
 from toolstash.tools.options import UNSET, check_options, check_result_bound, checked_index, checked_meta, checked_ttl
 from toolstash.tools.producer import Key, Producer, materialize, public_arguments
 from toolstash.tools.storing import Storing
-from toolstash.tools.tool import Tool, WholeEntry, entry_of
 from toolstash.tools.toolset import ToolEntry, ToolSet, ToolSetSpec
 
 P = ParamSpec("P")
 
 
-class Ctx(Calls):
+class Ctx(Catalog, Calls):
     """Keeps large tool results in a store and gives a model notices and tools in their place.
 
     Args:
@@ -73,20 +72,15 @@ class Ctx(Calls):
         check_options(default_ttl, inline_below_chars, max_items=max_items, max_bytes=max_bytes)
         check_options(None, 0, workspaces=max_workspaces_per_session, session_bytes=max_bytes_per_session)
         check_result_bound(max_result_chars)
-        super().__init__(
-            store if isinstance(store, BaseStore) else store_of(store, prefix), require_session=require_session
-        )
+        opened = store if isinstance(store, BaseStore) else store_of(store, prefix)
+        Calls.__init__(self, opened, require_session=require_session)
+        Catalog.__init__(self, safe=safe)
         self._owns_store = not isinstance(store, BaseStore)
         self.max_result_chars = max_result_chars
-        self._safe = safe
         self._default_ttl = default_ttl
         self._default_notify = default_notify
         limits = Limits(max_items, max_bytes, max_workspaces_per_session, max_bytes_per_session)
         self.storing = Storing(self.store, limits, inline_below_chars)
-        self._toolsets: dict[str, ToolSet] = {}
-        self._producers: dict[str, Producer] = {}
-        self._consumers: list[Consumer] = []
-        self._exposed_consumers: set[str] = set()
 
     # Registering
 
@@ -139,9 +133,9 @@ class Ctx(Calls):
             )
             schema = producer.schema()
             tool = AsyncTool[P, Any](producer.run, like=function)
-            entry = ToolEntry(schema.name, tool, schema, safe=self._safe, idempotent=idempotent)
+            entry = ToolEntry(schema.name, tool, schema, safe=self.safe, idempotent=idempotent)
             self.register(replace(entry, context_name=producer.context_name))
-            self._producers[schema.name] = producer
+            self.producers[schema.name] = producer
             return tool
 
         return decorate
@@ -189,62 +183,13 @@ class Ctx(Calls):
             tool = AsyncTool(consumer.run, like=function)
             if expose:
                 schema = consumer.schema(title, produces)
-                entry = ToolEntry(title, tool, schema, workspace_type=workspace_type, safe=self._safe)
+                entry = ToolEntry(title, tool, schema, workspace_type=workspace_type, safe=self.safe)
                 self.register(replace(entry, idempotent=idempotent, context_name=consumer.context_name))
-                self._exposed_consumers.add(title)
-            self._consumers.append(consumer)
+                self.exposed_consumers.add(title)
+            self.consumers.append(consumer)
             return tool
 
         return decorate
-
-    def toolset(self, name: str, *, enforce_type: bool = True) -> ToolSet:
-        """The tool set of that name, made if it is new.
-
-        Raises:
-            ValueError: It is there with another `enforce_type`.
-        """
-        toolset = self._toolsets.get(name)
-        if toolset is None:
-            toolset = ToolSet(name, enforce_type=enforce_type)
-            self.add_toolset(toolset)
-        elif toolset.enforce_type != enforce_type:
-            raise ValueError(f"the tool set '{name}' is there already with enforce_type={toolset.enforce_type}")
-        return toolset
-
-    def add_toolset(self, toolset: ToolSet) -> None:
-        """Makes a tool set that was built by hand part of this Ctx.
-
-        Raises:
-            ValueError: Another one of that name is there, a tool's name is taken, or it belongs to another Ctx.
-        """
-        if self._toolsets.get(toolset.name, toolset) is not toolset:
-            raise ValueError(f"there is another tool set of the name '{toolset.name}'")
-        toolset.attach(self)
-        for entry in toolset.entries.values():
-            self.register(entry)
-        self._toolsets[toolset.name] = toolset
-
-    def add_tool(self, tool: Tool) -> Tool:
-        """Makes a tool that was built by hand part of this Ctx. Returns it.
-
-        Raises:
-            ValueError: Another tool has that name.
-        """
-        self.register(entry_of(tool, safe=self._safe))
-        return tool
-
-    def register(self, entry: ToolEntry) -> None:
-        """Makes a tool callable by name.
-
-        Raises:
-            ValueError: Another function has that name. (The same function may be defined again, as in a notebook.)
-        """
-        held = self.entries.get(entry.name)
-        if held is not None and held.origin != entry.origin:
-            raise ValueError(
-                f"the tool name '{entry.name}' is taken by {'.'.join(held.origin)}; give one of them another name"
-            )
-        self.entries[entry.name] = entry
 
     # Calling
 
@@ -287,9 +232,28 @@ class Ctx(Calls):
         with self.running():
             return (await dispatch(self, call)).value
 
-    def dispatch_tool_call(self, name: str, arguments: Any = None, **options: Any) -> Any:
+    def dispatch_tool_call(
+        self,
+        name: str,
+        arguments: Any = None,
+        *,
+        session_id: str | None = None,
+        timeout: float | None = None,
+        signal: Any = None,
+        wait_for: Callable[[Request], Any] | None = None,
+        call_id: str | None = None,
+    ) -> Any:
         """`adispatch_tool_call` for sync code. Raises RuntimeError inside a running event loop."""
-        return run_blocking(self.adispatch_tool_call, name, arguments, **options)
+        return run_blocking(
+            self.adispatch_tool_call,
+            name,
+            arguments,
+            session_id=session_id,
+            timeout=timeout,
+            signal=signal,
+            wait_for=wait_for,
+            call_id=call_id,
+        )
 
     def session(self, session_id: str | None) -> AbstractContextManager[None]:
         """A `with` block in which everything belongs to that session. Follows tasks and worker threads.
@@ -342,31 +306,6 @@ class Ctx(Calls):
     def lifetime_of(self, ttl: float | None) -> float | None:
         """A time to live in seconds, the Ctx's own where none is given."""
         return self._default_ttl if ttl is UNSET else ttl
-
-    def toolsets_for_type(self, workspace_type: str) -> Sequence[ToolSet]:
-        """The tool sets that explore a type: those of its producers and consumers, and the one of that name."""
-        outputs = [(producer.workspace_type, producer.toolsets) for producer in self._producers.values()]
-        outputs += [(consumer.output.workspace_type, consumer.output.toolsets or ()) for consumer in self._consumers]
-        return toolsets_of(workspace_type, outputs, self._toolsets)
-
-    # Schemas
-
-    def get_tools(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
-        """All tools in OpenAI form: producers, consumers, tools. With an id, tools admit only that workspace."""
-        return [*self.get_producer_schemas(), *self.get_consumer_schemas(), *self.get_all_tool_schemas(workspace_id)]
-
-    def get_producer_schemas(self) -> list[dict[str, Any]]:
-        """The producers in OpenAI form."""
-        return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self._producers]
-
-    def get_consumer_schemas(self) -> list[dict[str, Any]]:
-        """The consumers in OpenAI form."""
-        return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self._exposed_consumers]
-
-    def get_all_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
-        """The tools of all tool sets in OpenAI form, then those of `add_tool`."""
-        explore = [schema for toolset in self._toolsets.values() for schema in toolset.to_tool_schemas(workspace_id)]
-        return explore + [entry.schema.to_openai() for entry in self.entries.values() if isinstance(entry, WholeEntry)]
 
     @property
     def answer_chars(self) -> float:

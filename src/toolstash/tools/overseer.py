@@ -70,13 +70,17 @@ class Overseer:
             await asyncio.gather(self._task, return_exceptions=True)
 
     async def _oversee(self) -> None:
+        was_away = False
         while True:
             try:
                 async with self._store.listening([self.inbox]) as signal:
+                    if was_away:  # the leases may be about to end
+                        await self._renew()
                     await self._listen(signal)
             except RuntimeError:
                 return  # the store is closed
             except StoreUnavailableError:
+                was_away = True
                 logger.info("running calls could not be kept registered, trying again", exc_info=True)
                 await asyncio.sleep(OUTAGE_PAUSE_SECONDS)
 
@@ -119,9 +123,9 @@ class Overseer:
         record = seen.record
         if record is None and held.record is not None:
             await self._store.calls.swap(held.at, seen, held.record)
+        elif record is not None and record.was_cancelled:
+            held.control.stop("cancelled")
         elif record is None or record.owner != held.owner:
             held.control.stop("interrupted")
-        elif record.is_cancelled:
-            held.control.stop("cancelled")
         else:
             held.revision = seen.revision

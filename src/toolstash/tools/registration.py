@@ -126,7 +126,7 @@ class Registration:
 
         def step(seen: Noted) -> CallRecord:
             held = seen.record
-            if held is not None and held.owner == whole.owner and held.is_cancelled:
+            if held is not None and held.was_cancelled:
                 raise StoppedError("cancelled")
             if held is not None and held.owner != whole.owner:
                 raise self._refusal(held)

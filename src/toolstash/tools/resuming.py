@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import secrets
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
@@ -20,7 +21,7 @@ from toolstash.store.session import session_scope
 from toolstash.tools.attempt import attempt
 from toolstash.tools.call_values import settled_outcome, stopped_value
 from toolstash.tools.control import Control, StoppedError
-from toolstash.tools.overseer import Held
+from toolstash.tools.overseer import OUTAGE_PAUSE_SECONDS, Held
 from toolstash.tools.registration import LEAVING_SECONDS
 from toolstash.tracing import Span, tool_call
 
@@ -80,7 +81,7 @@ async def _run(ctx: Ctx, claimed: Claim, control: Control, span: Span) -> Outcom
         if begun.is_cancelled:
             control.stop("cancelled")
         outcome = await attempt(ctx, entry, record.arguments, at, control, span, answers=record.answers, safe=True)
-        kept = await _step(ctx, claimed, partial(_after, outcome))
+        kept = await _keep(ctx, claimed, outcome)
         if kept.state == "ended":
             await _strike(ctx, at)
     except StoppedError as stopped:  # somebody else has taken over
@@ -91,6 +92,18 @@ async def _run(ctx: Ctx, claimed: Claim, control: Control, span: Span) -> Outcom
         outcome = settled_outcome(at, kept, kept.created_at) if outcome.request is not None else outcome
     span.note("toolstash.is_error", outcome.is_error)
     return outcome
+
+
+async def _keep(ctx: Ctx, claimed: Claim, outcome: Outcome) -> CallRecord:
+    """Keeps what a run came to. A store that is away for a while is waited for: nobody else knows the outcome."""
+    ends_at = time.monotonic() + ctx.store.outage_seconds
+    while True:
+        try:
+            return await _step(ctx, claimed, partial(_after, outcome))
+        except StoreUnavailableError:
+            if time.monotonic() > ends_at:
+                raise
+            await anyio.sleep(OUTAGE_PAUSE_SECONDS)
 
 
 def _after(outcome: Outcome, held: CallRecord, now: float) -> CallRecord:
