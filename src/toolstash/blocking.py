@@ -25,8 +25,6 @@ from functools import partial, update_wrapper
 from queue import SimpleQueue
 from typing import Any, Generic, ParamSpec, TypeVar, cast
 
-import anyio
-
 P = ParamSpec("P")
 R = TypeVar("R")
 
@@ -44,20 +42,23 @@ class _Call:
         self.context = copy_context()
         self.outcome: SimpleQueue[tuple[Any, BaseException | None]] = SimpleQueue()
         self.is_given_up = False
-        self._scope: anyio.CancelScope | None = None
+        self._task: asyncio.Task[None] | None = None
 
-    async def run(self) -> None:
+    def start(self, loop: asyncio.AbstractEventLoop) -> asyncio.Task[None]:
+        self._task = loop.create_task(self._run(), context=self.context)
+        return self._task
+
+    async def _run(self) -> None:
         """Does the work. Whatever it raises, `sys.exit()` too, is for its caller and not for the loop of all."""
         try:
-            with anyio.CancelScope() as self._scope:
-                if not self.is_given_up:
-                    self.outcome.put((await self.work(), None))
+            if not self.is_given_up:
+                self.outcome.put((await self.work(), None))
         except BaseException as error:
             self.outcome.put((None, error))
 
     def cancel(self) -> None:
-        if self._scope is not None:
-            self._scope.cancel()
+        if self._task is not None:
+            self._task.cancel()
 
 
 class _Door:
@@ -67,6 +68,7 @@ class _Door:
         self.loop: asyncio.AbstractEventLoop | None = None
         self.streams: set[AsyncGenerator[Any]] = set()  # those that callers pull from
         self._calls: deque[_Call] = deque()
+        self._running: set[asyncio.Task[None]] = set()
         self._only_one = _thread.allocate_lock()  # never waited for
         self._left = threading.Event()
         self._is_closed = False
@@ -93,9 +95,11 @@ class _Door:
             _soon(loop, call.cancel)
 
     def _start_waiting(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._calls:
-            call = self._calls.popleft()
-            call.context.run(self._group.start_soon, call.run)
+            task = self._calls.popleft().start(loop)
+            self._running.add(task)
+            task.add_done_callback(self._running.discard)
 
     def _refuse_waiting(self, error: BaseException) -> None:
         with suppress(IndexError):  # others may take from it as well
@@ -110,7 +114,7 @@ class _Door:
         self._left.clear()
         end: BaseException = asyncio.CancelledError()
         try:
-            anyio.run(self._serve)
+            asyncio.run(self._serve())
         except BaseException as error:
             end = RuntimeError(f"the event loop of blocking calls has failed: {error!r}")
             end.__cause__ = error
@@ -121,11 +125,12 @@ class _Door:
             self._left.set()
 
     async def _serve(self) -> None:
-        async with anyio.create_task_group() as self._group:
-            self._stop = anyio.Event()
-            self.loop = asyncio.get_running_loop()
-            self._start_waiting()
-            await self._stop.wait()
+        self._stop = asyncio.Event()
+        self.loop = asyncio.get_running_loop()
+        self._start_waiting()
+        await self._stop.wait()
+        while self._running:
+            await asyncio.wait(self._running)
         for stream in list(self.streams):  # from outside inwards; asyncio would close those inside at the same time
             with suppress(Exception):
                 await stream.aclose()
@@ -134,7 +139,8 @@ class _Door:
         self._stop.set()
         if cancel:
             self._has_refused = True
-            self._group.cancel_scope.cancel()
+            for task in self._running:
+                task.cancel()
 
     def close(self) -> None:
         """Lets running calls end, then cancels them, then leaves: a user's thread cannot be stopped."""
