@@ -201,7 +201,7 @@ async def _serve(url: str, book_url: str, prefix: str, ways: Ways, told: Connect
         book = Book(client, book_url, prefix)
         _add_tools(ctx, book)
         if ways.stops_before_the_tool:
-            resuming._run = _stopping(book)
+            resuming._Run.outcome = _stopping(book)  # type: ignore[method-assign]
         async with asyncio.TaskGroup() as group:
 
             def take() -> None:
@@ -251,7 +251,7 @@ def _person(book: Book) -> Any:
 
 def _stopping(book: Book) -> Any:
     """In place of what runs a claimed call: the same, once the test lets it."""
-    run = resuming._run
+    run = resuming._Run.outcome
 
     async def stop(*claimed: Any) -> Any:
         await book.write("claimed")

@@ -177,7 +177,7 @@ def by_n(waiting: list[Any]) -> list[Any]:
     return sorted(waiting, key=lambda one: one.arguments["n"])
 
 
-@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT])
+@pytest.mark.parametrize("ending", [signal.SIGKILL, signal.SIGTERM])
 async def test_the_call_of_an_inline_process_that_ends_stays_answerable(office: Office, ending: int) -> None:
     inline, web = office.asker(), office.asker()
     inline.begin("adispatch_tool_call", "ask", {"n": 1}, wait_for=True)
@@ -197,7 +197,7 @@ async def test_a_call_may_have_expired_before_it_is_asked(office: Office) -> Non
     assert await agent.does("pending_calls") == []
 
 
-@pytest.mark.parametrize("clock_is_off", [0.0, 86_400.0, -86_400.0])
+@pytest.mark.parametrize("clock_is_off", [0.0, 86_400.0])
 async def test_a_call_expires_by_the_servers_clock(office: Office, prefix: str, clock_is_off: float) -> None:
     agent, person = office.asker(clock_is_off=clock_is_off), office.asker(clock_is_off=-clock_is_off)
     late, in_time = await at_the_server(office.url, 0.6), await at_the_server(office.url, 60)

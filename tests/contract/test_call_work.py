@@ -107,7 +107,7 @@ async def test_work_that_is_given_back_is_taken_up_at_once(store: BaseStore) -> 
     assert seen.record is not None
     async with asyncio.timeout(20), store.listening([WORK_SPACE]) as signal:
         waiting = asyncio.ensure_future(signal.after(signal.count))
-        assert await book.swap(at, seen, seen.record.given_back())
+        assert await book.swap(at, seen, seen.record.given_back(has_run=False))
         await waiting
     assert await book.work(1) == [at]
 

@@ -33,7 +33,7 @@ from toolstash.errors import (
     CallExpiredError,
     CallNotFoundError,
 )
-from toolstash.tools import registration
+from toolstash.store import calls
 from toolstash.toolsets import paginator
 
 ENVIRONMENT = {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"]}
@@ -443,7 +443,7 @@ async def test_arguments_that_have_no_json_form_are_refused_when_the_call_is_to_
 
 async def test_what_may_wait_is_bounded(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
     ctx = deploy.make()
-    monkeypatch.setattr(registration, "MOST_WAITING", 2)
+    monkeypatch.setattr(calls, "MOST_WAITING", 2)
     values = [await ctx.adispatch_tool_call("deploy", {}, session_id="alice") for _ in range(3)]
     assert [value.get("status") for value in values] == ["pending", "pending", None]
     assert "already" in values[2]["error"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from tests.examples.test_programs import run
 from tests.servers import shared_server
 
-PROGRAM = "07_search_index.py"
+PROGRAM = "15_search_index.py"
 
 
 def test_python_answers_where_there_is_no_module() -> None:

@@ -8,6 +8,7 @@ import inspect
 from typing import Any
 
 import pytest
+from httpx import ASGITransport, AsyncClient
 
 from tests.house.repository import python_blocks
 from tests.house.sources import Source, repository_texts
@@ -20,9 +21,12 @@ RUNNABLE = [
     "docs/consumers.md",
     "docs/deadlines.md",
     "docs/errors.md",
+    "docs/frameworks.md",
+    "docs/from-ctxtual.md",
     "docs/pipelines.md",
     "docs/producers.md",
     "docs/reading-back.md",
+    "docs/schemas.md",
     "docs/search.md",
     "docs/search-index.md",
     "docs/stores.md",
@@ -52,7 +56,7 @@ async def test_blocks_that_need_no_server_run(path: str) -> None:
     runnable = [code for code in blocks(path) if not any(word in code for word in NEEDS_A_SERVER)]
     assert runnable != []
     for code in runnable:
-        assert "Ctx" in await run(code) or "DictStore" in code
+        assert {"Ctx", "Forge", "DictStore"} & set(await run(code))
 
 
 async def test_the_quick_start_of_the_readme(
@@ -65,6 +69,16 @@ async def test_the_quick_start_of_the_readme(
     assert "['search_papers', 'papers_paginate', 'papers_count', 'papers_get_item', 'papers_get_slice']" in shown
     assert "'transformers, part 10'" in shown
     assert shown.rstrip().endswith("10000")
+
+
+async def test_the_handlers_of_the_older_seed_serve_requests() -> None:
+    code = next(code for code in blocks("docs/from-ctxtual.md") if "FastAPI" in code)
+    made = await run(code)
+    async with made["forge"], AsyncClient(transport=ASGITransport(made["app"]), base_url="http://x") as client:
+        notice = (await client.post("/search", params={"query": "ml"})).json()
+        assert (notice["status"], notice["item_count"]) == ("workspace_ready", 1_000)
+        page = (await client.get(f"/explore/{notice['workspace_id']}", params={"page": 99})).json()
+        assert page["result"]["items"][-1] == {"title": "ml, part 999"}
 
 
 async def own_store() -> BaseStore:

@@ -71,6 +71,16 @@ class Person(pydantic.BaseModel):
     mail: str | None = None
 
 
+class Form(pydantic.BaseModel):
+    """What strict mode makes a model send: null for what is left out, JSON text for what has no fixed fields."""
+
+    level: Literal[1, 2] = 2
+    table: dict[str, int] = {}
+    people: list[Person] = []
+    size: int = 7
+    note: str | dict[str, int] = ""
+
+
 class Rows(pydantic.RootModel[list[int]]):
     pass
 
@@ -205,6 +215,13 @@ ACCEPTED = [
     (list[Step], ['{"limit": "5"}'], [{"limit": 5}]),
     (Person, {"name": "Ada", "age": "36"}, Person(name="Ada", age=36)),
     (Person, '{"name": "Ada", "age": 36}', Person(name="Ada", age=36)),
+    (Form, {"level": None, "table": None, "people": None, "size": None, "note": None}, Form()),
+    (Form, {"level": "1", "table": '{"a": 1}', "note": '{"a": 1}'}, Form(level=1, table={"a": 1}, note='{"a": 1}')),
+    (
+        Form,
+        {"people": ['{"name": "Ada", "age": 36, "mail": null}']},
+        Form(people=[Person(name="Ada", age=36)]),
+    ),
     (Rows, [1, 2], Rows([1, 2])),
     (Rows, "[1, 2]", Rows([1, 2])),
     (datetime, "2024-05-31T12:00:00Z", datetime(2024, 5, 31, 12, tzinfo=timezone.utc)),  # noqa: UP017

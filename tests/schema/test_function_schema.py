@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import pytest
 from jsonschema import Draft202012Validator
 
+from toolstash.schema.dialect import anything
 from toolstash.schema.function import FunctionSchema, Parameter
 
 
@@ -134,7 +135,7 @@ def test_hints_as_text_are_found_one_by_one_inside_a_function() -> None:
     parameters = {p.name: p.schema for p in FunctionSchema.of(function).parameters}
     assert parameters["count"] == {"type": "integer"}
     assert parameters["point"]["properties"] == {"x": {"type": "integer"}}
-    assert parameters["local"] == parameters["many"] == {}
+    assert parameters["local"] == parameters["many"] == anything()
     assert parameters["when"] == {"type": "string", "enum": ["now"]}
 
 
@@ -165,7 +166,7 @@ def test_async_functions_and_functions_without_anything() -> None:
 
     schema = FunctionSchema.of(count_rows)
     assert schema.description == "Count rows."
-    assert [(p.name, p.schema, p.required) for p in schema.parameters] == [("whatever", {}, True)]
+    assert [(p.name, p.schema, p.required) for p in schema.parameters] == [("whatever", anything(), True)]
 
 
 def test_values_are_frozen() -> None:

@@ -28,8 +28,10 @@ import pydantic
 import pytest
 from jsonschema import Draft202012Validator
 
+from toolstash.schema.dialect import anything
 from toolstash.schema.hints import json_schema_of
 
+ANYTHING = anything()
 T = TypeVar("T")
 UserId = NewType("UserId", int)
 
@@ -108,21 +110,21 @@ class Unheard:
         (int, {"type": "integer"}),
         (float, {"type": "number"}),
         (bool, {"type": "boolean"}),
-        (Any, {}),
-        (object, {}),
-        ("NoSuchName", {}),
+        (Any, ANYTHING),
+        (object, ANYTHING),
+        ("NoSuchName", ANYTHING),
         (Unheard, {"type": "string"}),
         (bytes, {"type": "string"}),
         (UserId, {"type": "integer"}),
-        (T, {}),
-        (list, {"type": "array", "items": {}}),
-        (typing.List, {"type": "array", "items": {}}),  # noqa: UP006
+        (T, ANYTHING),
+        (list, {"type": "array", "items": ANYTHING}),
+        (typing.List, {"type": "array", "items": ANYTHING}),  # noqa: UP006
         (list[str], {"type": "array", "items": {"type": "string"}}),
         (Sequence[int], {"type": "array", "items": {"type": "integer"}}),
         (list[list[int]], {"type": "array", "items": {"type": "array", "items": {"type": "integer"}}}),
-        (set[int], {"type": "array", "items": {"type": "integer"}, "uniqueItems": True}),
-        (frozenset, {"type": "array", "items": {}, "uniqueItems": True}),
-        (tuple, {"type": "array", "items": {}}),
+        (set[int], {"type": "array", "items": {"type": "integer"}}),
+        (frozenset, {"type": "array", "items": ANYTHING}),
+        (tuple, {"type": "array", "items": ANYTHING}),
         (tuple[int, ...], {"type": "array", "items": {"type": "integer"}}),
         (tuple[int, int], {"type": "array", "items": {"type": "integer"}, "minItems": 2, "maxItems": 2}),
         (
@@ -141,15 +143,16 @@ class Unheard:
         (Optional[int], {"type": "integer"}),  # noqa: UP045
         (int | None, {"type": "integer"}),
         (int | str | None, {"anyOf": [{"type": "integer"}, {"type": "string"}]}),
-        (Union[int, Any], {}),  # noqa: UP007
+        (Union[int, Any], ANYTHING),  # noqa: UP007
         (int | UserId, {"type": "integer"}),
         (Literal["a", "b"], {"type": "string", "enum": ["a", "b"]}),
-        (Literal[1, 2], {"type": "integer", "enum": [1, 2]}),
-        (Literal[True], {"type": "boolean", "enum": [True]}),
-        (Literal["a", 1], {"enum": ["a", 1]}),
+        (Literal[1, 2], {"type": "string", "enum": ["1", "2"]}),
+        (Literal[True], {"type": "string", "enum": ["true"]}),
+        (Literal[False, True], {"type": "boolean"}),
+        (Literal["a", 1], {"type": "string", "enum": ["a", "1"]}),
         (Literal["a", None], {"type": "string", "enum": ["a"]}),
         (Colour, {"type": "string", "enum": ["red", "blue"]}),
-        (Level, {"type": "integer", "enum": [1, 2]}),
+        (Level, {"type": "string", "enum": ["1", "2"]}),
         (Odd, {"type": "string", "enum": ["PAIR", "OTHER"]}),
         (Annotated[int, "The page."], {"type": "integer", "description": "The page."}),
         (Annotated[int, pydantic.Field(description="The page.")], {"type": "integer", "description": "The page."}),
@@ -167,7 +170,7 @@ class Unheard:
                 "required": ["x"],
             },
         ),
-        (Box[int], {"type": "object", "properties": {"content": {}}, "required": ["content"]}),
+        (Box[int], {"type": "object", "properties": {"content": ANYTHING}, "required": ["content"]}),
         (
             Step,
             {
@@ -217,7 +220,10 @@ def walk(schema: dict[str, Any]) -> None:
     """F49: what Gemini and others refuse."""
     assert isinstance(schema, dict)
     assert not {"$ref", "$defs", "const", "oneOf", "allOf", "additionalProperties", "prefixItems"} & set(schema)
+    assert not {"uniqueItems", "multipleOf", "exclusiveMinimum", "exclusiveMaximum"} & set(schema)
     assert isinstance(schema.get("type", ""), str)
+    assert "type" in schema or "anyOf" in schema
+    assert all(isinstance(choice, str) for choice in schema.get("enum", []))
     assert schema.get("type") != "null"
     if schema.get("type") == "array":
         walk(schema["items"])
@@ -242,11 +248,21 @@ def test_type_lists_written_by_hand_in_a_model_are_split() -> None:
         one: Annotated[Any, pydantic.WithJsonSchema({"type": ["string", "null"]})]
         two: Annotated[Any, pydantic.WithJsonSchema({"type": ["array", "integer"]})]
         all_of: Annotated[Any, pydantic.WithJsonSchema({"allOf": [{"type": "integer"}, {"minimum": 1}]})]
+        ends: Annotated[int, pydantic.Field(gt=0, lt=9, multiple_of=2)]
+        choice: Literal[2, 3] = 2
+        flag: Literal[True, False] = True
+        nothing: None = None
+        anything: Any = None
 
     properties = json_schema_of(Model)["properties"]
     assert properties["one"] == {"type": "string"}
-    assert properties["two"] == {"anyOf": [{"type": "array", "items": {}}, {"type": "integer"}]}
+    assert properties["two"] == {"anyOf": [{"type": "array", "items": ANYTHING}, {"type": "integer"}]}
     assert properties["all_of"] == {"type": "integer", "minimum": 1}
+    assert properties["ends"] == {"type": "integer", "minimum": 0, "maximum": 9}
+    assert properties["choice"] == {"type": "string", "enum": ["2", "3"], "default": "2"}
+    assert properties["flag"] == {"type": "boolean", "default": True}
+    assert properties["nothing"] == properties["anything"] == ANYTHING
+    walk(json_schema_of(Model))
 
 
 def test_a_changed_schema_does_not_change_the_next_one() -> None:

@@ -21,6 +21,8 @@ KNOWN = ["papers_paginate", "papers_search", "papers_count", "news_paginate"]
         (("search",), "search"),
         (("a" * 40,), "a" * 40),
         (("my.type", "count"), "my_type_67b4d6a7_count"),
+        (("2024_papers", "count"), "t_2024_papers_67b4d6a7_count"),
+        (("-x",), "t_x_67b4d6a7"),
     ],
 )
 def test_good_names_stay_and_others_get_a_hash(parts: tuple[str, ...], name: str) -> None:
@@ -46,13 +48,13 @@ def test_accents_are_folded() -> None:
 
 @pytest.mark.parametrize("text", ["", "…", "\ud800", "日本", "__", " "])
 def test_a_name_is_never_empty(text: str) -> None:
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", tool_name(text))
+    assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", tool_name(text))
 
 
 @given(st.lists(st.text(max_size=60), min_size=1, max_size=3))
 def test_every_name_is_valid_and_stable(parts: list[str]) -> None:
     name = tool_name(*parts)
-    assert re.fullmatch(r"[A-Za-z0-9_-]{1,40}", name)
+    assert re.fullmatch(r"[A-Za-z_][A-Za-z0-9_-]{0,39}", name)
     assert tool_name(*parts) == name
 
 

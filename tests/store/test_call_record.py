@@ -206,7 +206,7 @@ def test_what_has_no_json_form_is_refused(value: Any) -> None:
         (PENDING, PENDING.answered(NO, NOW), "ended", False),
         (ANSWERED, CLAIMED, None, True),
         (CLAIMED, STARTED, None, False),
-        (CLAIMED, CLAIMED.given_back(), None, True),
+        (CLAIMED, CLAIMED.given_back(has_run=False), None, True),
         (STARTED, DONE, "ended", False),
         (STARTED, STARTED.ended(Ending("interrupted")), "ended", False),
         (PENDING, PENDING.ended(Ending("cancelled")), "cancel", False),

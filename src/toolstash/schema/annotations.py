@@ -33,7 +33,6 @@ LIST_KINDS: Final[Mapping[Any, Callable[[list[Any]], Any]]] = {
 }
 """Annotation class → what makes it of a list. Tuples are apart: their places may have types of their own."""
 
-UNIQUE_KINDS: Final[frozenset[Any]] = frozenset({set, AbstractSet, MutableSet, frozenset})
 DICT_KINDS: Final[frozenset[Any]] = frozenset({dict, Mapping, MutableMapping})
 
 _UNIONS: Final = (Union, types.UnionType)

@@ -7,7 +7,6 @@ from collections.abc import Callable, Mapping
 from types import NoneType
 from typing import Any, Final, cast, get_args, get_origin
 
-from toolstash.fieldpath import MISSING
 from toolstash.schema.annotations import (
     DICT_KINDS,
     LIST_KINDS,
@@ -23,6 +22,7 @@ from toolstash.schema.choices import choice_converter
 from toolstash.schema.hints import json_schema_of
 from toolstash.schema.jsontext import read_json_twice
 from toolstash.schema.mismatch import Mismatch
+from toolstash.schema.model_values import nearer
 from toolstash.schema.records import Record, fits, validated_by_pydantic
 from toolstash.schema.scalars import ANYTHING, SCALARS, TEXT, Converter
 
@@ -230,14 +230,17 @@ def _pydantic(model: Any) -> Converter:
     is_object = schema.get("type") == "object"
     names, required = schema.get("properties", {}), schema.get("required", [])
     expected = f"an object ({model.__name__})" if is_object else f"a valid {model.__name__}"
+    own_schema = model.model_json_schema()
 
     def convert(value: Any) -> Any:
         if isinstance(value, model):
             return value
         if is_object:
-            return validated_by_pydantic(model, as_object(value, expected))
-        decoded = read_json_twice(value) if isinstance(value, str) else MISSING
-        return validated_by_pydantic(model, decoded if isinstance(decoded, (list, dict)) else value)
+            value = dict(as_object(value, expected))
+        elif isinstance(value, str):
+            decoded: Any = read_json_twice(value)
+            value = cast(Any, decoded) if isinstance(decoded, (list, dict)) else value
+        return validated_by_pydantic(model, nearer(value, own_schema, own_schema))
 
     return Converter(expected, lambda value: fits(value, names, required), convert)
 

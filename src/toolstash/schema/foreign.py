@@ -5,12 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final, cast
 
-Schema = dict[str, Any]
+from toolstash.schema.dialect import Schema, anything, choice_schema, choice_text
 
 _KEPT: Final = (
     *("type", "description", "enum", "format", "pattern", "default", "required"),
-    *("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    *("minLength", "maxLength", "minItems", "maxItems", "uniqueItems"),
+    *("minimum", "maximum", "minLength", "maxLength", "minItems", "maxItems"),
 )
 
 
@@ -37,12 +36,22 @@ def _inlined(part: Any, definitions: Mapping[str, Any], inside: frozenset[str]) 
 
 
 def _plain(schema: Any) -> Schema:
+    narrowed = _narrowed(schema)
+    return narrowed if "type" in narrowed or "anyOf" in narrowed else anything() | narrowed
+
+
+def _narrowed(schema: Any) -> Schema:
     if not isinstance(schema, dict):
         return {}
     given = cast("dict[str, Any]", schema)
     plain = {key: given[key] for key in _KEPT if given.get(key) is not None}
+    if plain.get("type") == "null":
+        del plain["type"]
+    for end in ("Minimum", "Maximum"):  # the bound itself is refused by the model it comes from
+        if f"exclusive{end}" in given:
+            plain.setdefault(end.lower(), given[f"exclusive{end}"])
     for part in given.get("allOf", ()):
-        plain = _plain(part) | plain
+        plain = _narrowed(part) | plain
     if "properties" in given:
         plain["properties"] = {name: _plain(part) for name, part in given["properties"].items()}
     return _with_items(_with_one_type(_with_members(_with_choices(plain, given), given)), given)
@@ -50,9 +59,11 @@ def _plain(schema: Any) -> Schema:
 
 def _with_choices(plain: Schema, given: Schema) -> Schema:
     choices: list[Any] = [given["const"]] if "const" in given else given.get("enum", [])
-    others = {key: value for key, value in plain.items() if key != "enum"}
     choices = [choice for choice in choices if choice is not None]
-    return {**others, "enum": choices} if choices else others
+    if not choices:
+        return {key: value for key, value in plain.items() if key != "enum"}
+    schema = {key: value for key, value in plain.items() if key not in ("enum", "type")} | choice_schema(choices)
+    return schema | {"default": choice_text(schema["default"])} if "default" in schema and "enum" in schema else schema
 
 
 def _with_members(plain: Schema, given: Schema) -> Schema:
@@ -69,8 +80,8 @@ def _with_one_type(plain: Schema) -> Schema:
         return plain
     others = {key: value for key, value in plain.items() if key != "type"}
     kinds = [{"type": name} for name in cast("list[str]", names) if name != "null"]
-    if len(kinds) == 1:
-        return {**kinds[0], **others}
+    if len(kinds) <= 1:
+        return {**(kinds[0] if kinds else {}), **others}
     return {**others, "anyOf": [_with_items(kind, {}) for kind in kinds]}
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
+import re
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
@@ -11,12 +12,14 @@ from typing import Any, Final
 
 from toolstash.schema.annotations import as_choice
 from toolstash.schema.coerce import coerce_arguments, parse_arguments
+from toolstash.schema.dialect import choice_text
 from toolstash.schema.docstrings import DocText, read_docstring
 from toolstash.schema.hints import json_schema_of
 from toolstash.schema.parameter import Parameter
 from toolstash.schema.resolve import function_behind, resolved_hints
 from toolstash.schema.wording import STANDARD_DESCRIPTIONS
 
+_PARAMETER_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]{0,63}")
 _VARIADIC: Final = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
 
 
@@ -56,13 +59,15 @@ class FunctionSchema:
             note: A paragraph that ends the description.
 
         Raises:
-            ValueError: `schema_extra` names a parameter that the tool does not have.
+            ValueError: `schema_extra` names a parameter that the tool does not have, or a parameter's name is none
+                that model APIs take.
         """
         name = name or function_name(function)
         text = read_docstring(function)
         extra = schema_extra or {}
         _refuse_positional_only(function, name)
         shown = [p for p in _signature(function) if p.name not in hidden and p.kind not in _VARIADIC]
+        _refuse_names([parameter.name for parameter in shown], name)
         _refuse_unknown(extra, [parameter.name for parameter in shown], name)
         hints = resolved_hints(function)
         parameters = [_parameter(p, hints.get(p.name, Any), text, extra.get(p.name, {})) for p in shown]
@@ -123,6 +128,16 @@ def _refuse_positional_only(function: Callable[..., Any], owner: str) -> None:
         raise TypeError(f"{owner}() takes {', '.join(names)} by position only, but a model passes arguments by name")
 
 
+def _refuse_names(names: list[str], owner: str) -> None:
+    # One such name makes Anthropic refuse a whole request, whichever tool is called.
+    refused = [name for name in names if not _PARAMETER_NAME.fullmatch(name)]
+    if refused:
+        raise ValueError(
+            f"{owner}() has a parameter '{refused[0]:.80}'; "
+            "model APIs take names of up to 64 characters of A-Z a-z 0-9 _"
+        )
+
+
 def _refuse_unknown(extra: Mapping[str, Any], known: list[str], owner: str) -> None:
     unknown = [name for name in extra if name not in known]
     if unknown:
@@ -138,14 +153,16 @@ def _parameter(given: inspect.Parameter, annotation: Any, text: DocText, extra: 
     description = (
         text.parameters.get(given.name) or schema.get("description") or STANDARD_DESCRIPTIONS.get(given.name, "")
     )
-    schema = schema | ({"description": description} if description else {}) | _default_of(given) | dict(extra)
+    schema = schema | ({"description": description} if description else {}) | _default_of(given, schema) | dict(extra)
     return Parameter(
         given.name, annotation, schema, required, None if required else given.default, schema.get("description", "")
     )
 
 
-def _default_of(given: inspect.Parameter) -> dict[str, Any]:
-    """The default, where it is a JSON scalar; an Enum member counts as its value."""
+def _default_of(given: inspect.Parameter, schema: Mapping[str, Any]) -> dict[str, Any]:
+    """The default, where it is a JSON scalar; an Enum member counts as its value, a choice is written as its text."""
     default: Any = as_choice(given.default) if isinstance(given.default, Enum) else given.default
     is_finite = not isinstance(default, float) or default - default == 0
-    return {"default": default} if type(default) in (str, int, float, bool) and is_finite else {}
+    if type(default) not in (str, int, float, bool) or not is_finite:
+        return {}
+    return {"default": choice_text(default) if "enum" in schema else default}

@@ -1,7 +1,6 @@
 """From a type annotation to JSON Schema, in the narrow dialect that every model API takes.
 
-No `$ref`, no `const`, no lists of types, no `additionalProperties`; every array has `items`. What is optional
-is absent from `required`, never a union with null.
+`dialect` says what that is. What is optional is absent from `required`, never a union with null.
 """
 
 from __future__ import annotations
@@ -17,7 +16,6 @@ from uuid import UUID
 from toolstash.schema.annotations import (
     DICT_KINDS,
     LIST_KINDS,
-    UNIQUE_KINDS,
     RecordField,
     choices_of,
     is_anything,
@@ -26,14 +24,14 @@ from toolstash.schema.annotations import (
     union_members,
     unwrap,
 )
+from toolstash.schema.dialect import Schema, anything, choice_schema, union_schema
 from toolstash.schema.foreign import plain_schema
 
-Schema = dict[str, Any]
-
-_JSON_TYPES: Final[Mapping[type, str]] = {str: "string", bool: "boolean", int: "integer", float: "number"}
-
 _SCALARS: Final[Mapping[Any, Schema]] = {
-    **{kind: {"type": name} for kind, name in _JSON_TYPES.items()},
+    str: {"type": "string"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
     datetime: {"type": "string", "format": "date-time"},
     date: {"type": "string", "format": "date"},
     time: {"type": "string", "format": "time"},
@@ -46,7 +44,7 @@ _SCALARS: Final[Mapping[Any, Schema]] = {
 def json_schema_of(annotation: Any) -> Schema:
     """The JSON Schema of values that fit the annotation.
 
-    No annotation, `Any`, `object` and text that names nothing known give `{}` (anything). An unknown class
+    No annotation, `Any`, `object` and text that names nothing known give `anything()`. An unknown class
     gives a string. A class inside itself is an object without details from the second time on.
     """
     return _schema(annotation, ())
@@ -60,7 +58,7 @@ def _schema(annotation: Any, inside: tuple[type, ...]) -> Schema:
 
 def _bare_schema(annotation: Any, inside: tuple[type, ...]) -> Schema:
     if is_anything(annotation) or annotation is NoneType:
-        return {}
+        return anything()
     members = union_members(annotation)
     if members is not None:
         return _union(members, inside)
@@ -75,8 +73,7 @@ def _class_schema(kind: type, parts: tuple[Any, ...], inside: tuple[type, ...]) 
     if kind in _SCALARS:
         return dict(_SCALARS[kind])
     if kind in LIST_KINDS:
-        schema = {"type": "array", "items": _schema(parts[0], inside) if parts else {}}
-        return {**schema, "uniqueItems": True} if kind in UNIQUE_KINDS else schema
+        return {"type": "array", "items": _schema(parts[0], inside) if parts else anything()}
     if kind is tuple:
         return _tuple(parts, inside)
     if is_pydantic_model(kind):
@@ -87,30 +84,13 @@ def _class_schema(kind: type, parts: tuple[Any, ...], inside: tuple[type, ...]) 
     return {"type": "object" if kind in DICT_KINDS else "string"}
 
 
-def choice_schema(values: list[Any]) -> Schema:
-    """An `enum` of the values that are not null, with its type when they have one in common."""
-    values = [value for value in values if value is not None]
-    names = {_JSON_TYPES.get(value.__class__, "") for value in values}
-    if not values:
-        return {}
-    return {**({"type": names.pop()} if len(names) == 1 else {}), "enum": values}
-
-
-def union_schema(members: list[Schema]) -> Schema:
-    """`anyOf` of different members; one member stands for itself, and a member that takes anything for all."""
-    different = [member for place, member in enumerate(members) if member not in members[:place]]
-    if {} in different:
-        return {}
-    return different[0] if len(different) == 1 else {"anyOf": different} if different else {}
-
-
 def _union(members: tuple[Any, ...], inside: tuple[type, ...]) -> Schema:
     return union_schema([_schema(member, inside) for member in members if member is not NoneType])
 
 
 def _tuple(parts: tuple[Any, ...], inside: tuple[type, ...]) -> Schema:
     if not parts:
-        return {"type": "array", "items": {}}
+        return {"type": "array", "items": anything()}
     if parts[-1] is ...:
         return {"type": "array", "items": _schema(parts[0], inside)}
     items = union_schema([_schema(part, inside) for part in parts])

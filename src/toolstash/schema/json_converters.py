@@ -9,11 +9,11 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from functools import cached_property
 from typing import Any, Final, cast
-from urllib.parse import unquote
 
 from toolstash.schema.choices import choice_converter
 from toolstash.schema.converters import any_of, as_object, at_place, list_of, optional
 from toolstash.schema.mismatch import Mismatch, shortened
+from toolstash.schema.references import referred
 from toolstash.schema.scalars import ANYTHING, SCALARS, TEXT, Converter, to_float, to_integer
 
 _KINDS: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
@@ -32,18 +32,6 @@ def _to_number(value: Any) -> int | float:
 
 
 _NUMBER: Final = Converter("a number", SCALARS[float].takes, _to_number)
-
-
-def referred(root: Mapping[str, Any], reference: str) -> Any:
-    """The part of a schema that a reference such as `#/$defs/Row` names; True (anything), where it names none so."""
-    found: Any = root
-    try:
-        for step in filter(None, reference[1:].split("/")):
-            name = unquote(step).replace("~1", "/").replace("~0", "~")
-            found = found[int(name)] if hasattr(found, "append") else found[name]
-    except (LookupError, ValueError, TypeError):
-        return True
-    return found
 
 
 class JsonConverters:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import copy
 import json
-import re
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, cast
 
@@ -21,6 +21,7 @@ from toolstash.schema.json_converters import JsonConverters, named_elsewhere
 from toolstash.schema.json_problems import place_of, problem_of
 from toolstash.schema.mismatch import shortened
 from toolstash.schema.parameter import Parameter
+from toolstash.schema.patterns import check_harmless, search_of
 
 _MOST_PROBLEMS: Final = 50
 """The worst is chosen of so many: a list of a million wrong entries has as many."""
@@ -65,6 +66,10 @@ def check_schema(schema: Any) -> None:
         where = f" at '{place}'" if place else ""
         raise ValueError(f"no JSON Schema{where}: {shortened(error.message, _MESSAGE_CHARS)}") from None
     _check_references(plain)
+    for pattern in _patterns_in(plain):
+        search_of(pattern)
+    for name in _named_patterns_in(plain):  # which jsonschema itself looks for
+        check_harmless(name, "write it without")
 
 
 def validated(data: Any, schema: Mapping[str, Any] | bool) -> str | None:
@@ -165,8 +170,13 @@ class JsonFunctionSchema(FunctionSchema):
     def to_openai(
         self, *, enums: Mapping[str, Sequence[Any]] | None = None, leave_out: Collection[str] = ()
     ) -> dict[str, Any]:
-        """The schema in OpenAI's function form, a new dict every time: always what the author wrote."""
-        return self._in_openai_form(copy.deepcopy(dict(self.input_schema)))
+        """The schema in OpenAI's function form, a new dict every time: always what the author wrote.
+
+        Only `properties` is added where it is missing: OpenAI refuses an object without.
+        """
+        schema = copy.deepcopy(dict(self.input_schema))
+        schema.setdefault("properties", {})
+        return self._in_openai_form(schema)
 
     def _further(self, given: Mapping[str, Any]) -> list[Parameter]:
         """Parameters for the names that are none of the schema's properties but may come."""
@@ -200,7 +210,7 @@ def _parameter(name: str, part: Any, root: Mapping[str, Any], required: bool) ->
 def _further_schema(schema: Mapping[str, Any], name: str) -> Any:
     """The schema of a property that is not named; False where there may be none."""
     patterns: Mapping[str, Any] = schema.get("patternProperties", {})
-    found = next((part for pattern, part in patterns.items() if re.search(pattern, name)), None)
+    found = next((part for pattern, part in patterns.items() if search_of(pattern)(name)), None)
     return schema.get("additionalProperties", False) if found is None else found
 
 
@@ -241,7 +251,47 @@ def _validator_class(schema: Any) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
-    return validator_for(schema, default=Draft202012Validator)
+    return _in_bounded_time(validator_for(schema, default=Draft202012Validator))
+
+
+@lru_cache
+def _in_bounded_time(standard: Any) -> Any:
+    """A class of validators whose time grows with the data and not with its square, or worse."""
+    from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
+
+    bounded: Any = extend
+    return bounded(standard, {"pattern": _pattern_errors, "uniqueItems": _unique_errors})
+
+
+def _pattern_errors(validator: Any, pattern: str, text: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if isinstance(text, str) and not search_of(pattern)(text):
+        yield ValidationError(f"{text!r:.80} does not match {pattern!r:.80}")
+
+
+def _unique_errors(validator: Any, are_unique: bool, items: Any, schema: Any) -> Iterator[Any]:
+    from jsonschema.exceptions import ValidationError
+
+    if are_unique and isinstance(items, list):
+        listed = cast("list[Any]", items)
+        if len({_canonical(item) for item in listed}) < len(listed):
+            yield ValidationError("has the same item twice")
+
+
+def _canonical(item: Any) -> str:
+    """Equal for what JSON Schema takes to be equal: 1 and 1.0 are, 1 and true are not."""
+    return json.dumps(_with_whole_numbers(item), sort_keys=True, default=str)
+
+
+def _with_whole_numbers(item: Any) -> Any:
+    if isinstance(item, float) and item.is_integer():
+        return int(item)
+    if isinstance(item, list):
+        return [_with_whole_numbers(one) for one in cast("list[Any]", item)]
+    if isinstance(item, dict):
+        return {key: _with_whole_numbers(one) for key, one in cast("dict[str, Any]", item).items()}
+    return item
 
 
 def _problem(validator: Any, data: Any) -> tuple[str, str, str] | None:
@@ -280,11 +330,28 @@ def _check_references(schema: Any) -> None:
             ) from None
 
 
-def _references_in(part: Any) -> list[str]:
+def _patterns_in(schema: Any) -> list[str]:
+    return [part["pattern"] for part in _objects_in(schema) if isinstance(part.get("pattern"), str)]
+
+
+def _named_patterns_in(schema: Any) -> list[str]:
+    named = [part.get("patternProperties") for part in _objects_in(schema)]
+    return [name for one in named if isinstance(one, dict) for name in cast("dict[str, Any]", one)]
+
+
+def _references_in(schema: Any) -> list[str]:
+    keys = ("$ref", "$dynamicRef")
+    return [part[key] for part in _objects_in(schema) for key in keys if isinstance(part.get(key), str)]
+
+
+def _objects_in(part: Any) -> Iterator[dict[str, Any]]:
+    """Every object in a schema that is not plain data."""
     if isinstance(part, list):
-        return [reference for item in cast("list[Any]", part) for reference in _references_in(item)]
-    if not isinstance(part, dict):
-        return []
-    whole = cast("dict[str, Any]", part)
-    own = [value for key, value in whole.items() if key in ("$ref", "$dynamicRef") and isinstance(value, str)]
-    return own + [found for key, value in whole.items() if key not in _DATA_KEYWORDS for found in _references_in(value)]
+        for item in cast("list[Any]", part):
+            yield from _objects_in(item)
+    if isinstance(part, dict):
+        whole = cast("dict[str, Any]", part)
+        yield whole
+        for key, value in whole.items():
+            if key not in _DATA_KEYWORDS:
+                yield from _objects_in(value)

@@ -25,9 +25,9 @@ _START_WEIGHT: Final = 0.3
 def tool_name(*parts: str) -> str:
     """The parts joined by "_": at most 40 characters of `A-Z a-z 0-9 _ -`, the same in every process.
 
-    Accents are folded, other characters become "_". A name that had to be changed or shortened gets 8 hex
-    digits of its original's SHA-256, so that two originals never share a name; they stand before the last
-    part where that part is fine, so that the tools of one type keep one prefix.
+    It starts with a letter or "_", as Gemini wants it. Accents are folded, other characters become "_". A name that had
+    to be changed or shortened gets 8 hex digits of its original's SHA-256, so that two originals never share a name;
+    they stand before the last part where that part is fine, so that the tools of one type keep one prefix.
     """
     head, last = parts[:-1], parts[-1]
     if head and last and _cleaned(last) == last and len(last) <= _MAX_LAST_PART_CHARS:
@@ -56,6 +56,8 @@ def near_names(wanted: str, known: Collection[str], most: int = 5) -> list[str]:
 
 def _fitted(original: str, most: int) -> str:
     cleaned = _cleaned(original)
+    if cleaned and not (cleaned[0].isalpha() or cleaned[0] == "_"):
+        cleaned = f"t_{cleaned.lstrip('-')}"
     if cleaned == original and 0 < len(cleaned) <= most:
         return cleaned
     digest = hashlib.sha256(original.encode("utf-8", "surrogatepass")).hexdigest()[:_HASH_CHARS]

@@ -28,6 +28,8 @@ STANDARD_DESCRIPTIONS: Final[Mapping[str, str]] = {
     "steps": "The steps, in the order in which they run.",
     "save_as": "Name under which to keep the result.",
     "group_by": "The field or fields to group by.",
+    "metrics": "Names of the metrics, and how each is computed.",
+    "expected_version": "The version that it must have.",
     "item": "The entry.",
     "items": "The entries.",
 }

@@ -30,6 +30,8 @@ CallState = Literal["running", "pending", "answered", "ended"]
 FORMAT: Final = 1
 WAIT_SECONDS: Final = 7 * 86_400.0
 """How long a call waits for an answer, where its request names no end."""
+MOST_WAIT_SECONDS: Final = 366 * 86_400.0
+"""What a request may ask for at most; later ends count as this one."""
 KEPT_SECONDS: Final = 86_400.0
 """How long the outcome of a call is kept."""
 CALLED_OFF_SECONDS: Final = 60.0
@@ -110,12 +112,13 @@ class CallRecord:
 
     def suspended(self, request: Request, now: float) -> Self:
         """It asks a person. Whoever ran it is free for other work."""
+        ends = request.expires_at
         return with_changes(
             self,
             state="pending",
             request=request,
             created_at=self.created_at or now,
-            expires_at=now + WAIT_SECONDS if request.expires_at is None else request.expires_at,
+            expires_at=now + WAIT_SECONDS if ends is None else min(ends, now + MOST_WAIT_SECONDS),
             owner="",
             inbox="",
             has_started=False,
@@ -169,9 +172,9 @@ class CallRecord:
         """Its owner begins the tool itself: from now on it is not repeated, unless it is idempotent."""
         return with_changes(self, has_started=True)
 
-    def given_back(self) -> Self:
-        """Its owner stops in the middle: another one takes it up, or, once the tool had begun, nobody does."""
-        if self.has_started and not self.is_idempotent:
+    def given_back(self, *, has_run: bool) -> Self:
+        """Its owner stops: another one takes it up, or, where the tool had been begun, nobody does."""
+        if has_run and not self.is_idempotent:
             return self.ended(Ending("interrupted"))
         return with_changes(self, owner="", inbox="", has_started=False)
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 from toolstash.contracts import Address, EventKind, Progress
-from toolstash.errors import StoreUnavailableError
+from toolstash.errors import QuotaExceededError, StoreUnavailableError
 from toolstash.store.call_record import CallRecord
 
 WORK_SPACE = "work"
@@ -18,6 +18,8 @@ WORK_SPACE = "work"
 LOOK_AGAIN_SECONDS = 10.0
 """After this long, work that somebody has in hand is looked at again."""
 MOST_TRIES = 20
+MOST_WAITING = 1_000
+"""How many calls of one space may wait for answers."""
 
 
 class Noted(NamedTuple):
@@ -55,6 +57,7 @@ class CallBook(Protocol):
 
         Raises:
             UnstorableValueError: The record holds something that has no JSON form.
+            QuotaExceededError: It would wait, and too many of its space do.
         """
         ...
 
@@ -74,8 +77,8 @@ class CallBook(Protocol):
         """How many these are."""
         ...
 
-    async def work(self, limit: int) -> list[Address]:
-        """Calls that may want to be resumed now, longest due first."""
+    async def work(self, limit: int, offset: int = 0) -> list[Address]:
+        """Calls that may want to be resumed now, longest due first; after so many of them."""
         ...
 
     async def next_work_seconds(self) -> float | None:
@@ -101,6 +104,14 @@ class CallBook(Protocol):
     async def call_back(self, inbox: str, call_id: str) -> None:
         """Tells a worker that one of its calls was cancelled, as an event of the space that is called `inbox`."""
         ...
+
+
+def too_many_wait() -> QuotaExceededError:
+    """The error for a call that may not wait."""
+    return QuotaExceededError(
+        f"{MOST_WAITING:,} calls wait for answers already.",
+        suggested_action="Tell the user to answer or cancel some of them first.",
+    )
 
 
 async def change(

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from toolstash.contracts import Address, EventKind, Progress
+from toolstash.store import calls
 from toolstash.store.call_record import CallRecord
 from toolstash.store.calls import WORK_SPACE, Lease, Noted, is_new_work, news_of, wakes_workers
 from toolstash.wire import keys as layout
@@ -76,6 +77,8 @@ class LocalCalls:
                 return False
             if in_time and seen.record is not None and now >= seen.record.expires_at:
                 return False
+            if record is not None and record.is_waiting(now) and len(self._waiting([at.space])) >= calls.MOST_WAITING:
+                raise calls.too_many_wait()
             self._put(at, record, document, now)
             if record is not None and is_new_work(seen.record, record):
                 self._due[at] = now + (_lease_seconds() if record.owner else 0.0)
@@ -141,11 +144,11 @@ class LocalCalls:
         ]
         return sorted(found, key=lambda one: one[1].created_at)
 
-    async def work(self, limit: int) -> list[Address]:
+    async def work(self, limit: int, offset: int = 0) -> list[Address]:
         with self._lock:
             now = time.time()
             due = sorted((when, at.space, at.workspace_id) for at, when in self._due.items() if when <= now)
-        return [Address(space, call_id) for _, space, call_id in due[:limit]]
+        return [Address(space, call_id) for _, space, call_id in due[offset : offset + limit]]
 
     async def next_work_seconds(self) -> float | None:
         with self._lock:

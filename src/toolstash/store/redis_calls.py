@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from toolstash.contracts import Address, Progress
+from toolstash.store import calls
 from toolstash.store.call_record import KEPT_SECONDS, CallRecord
 from toolstash.store.calls import WORK_SPACE, Lease, Noted, is_new_work, news_of, wakes_workers
 from toolstash.store.codec import pack
@@ -44,11 +45,16 @@ class RedisCalls:
         lease_ms = layout.FLIGHT_MS if record is not None and record.owner else 0
         before, is_work = self._registration(at, seen, record), is_new_work(seen.record, record)
         if is_work:
-            before.append(scripts.set_due(self._due, self._work(at), lease_ms))
+            before.append(self._set_due(at, lease_ms))
         if before:
             await self._connections.run_all(before)
-        after = [self._wake(WORK_SPACE, "answered", at.workspace_id)] if wakes_workers(seen.record, record) else []
-        is_done = (await self._connections.run_all([swap, *after]))[0] == 1
+        after = list[ScriptCall]()
+        if wakes_workers(seen.record, record):  # due again: somebody may have looked meanwhile and put it off
+            after = [self._set_due(at, lease_ms), self._wake(WORK_SPACE, "answered", at.workspace_id)]
+        reply = (await self._connections.run_all([swap, *after]))[0]
+        if reply == -1:
+            raise calls.too_many_wait()
+        is_done = reply == 1
         if is_done and is_work and lease_ms:  # it may have been due earlier
             await self.put_off(at, lease_ms / 1000)
         return is_done
@@ -60,6 +66,7 @@ class RedisCalls:
             kind=news_of(seen.record, record) or "",
             in_time=seen.record.expires_at if in_time and seen.record is not None else None,
             record=None if record is None else _as_kept(record),
+            most_waiting=calls.MOST_WAITING,
         )
         return scripts.swap_call(self._keys.workspace(at), self._keys.waiting(at.space), swap)
 
@@ -71,8 +78,8 @@ class RedisCalls:
         return self._registry.registration(at.space, max(life, KEPT_SECONDS))
 
     async def keep(self, leases: Sequence[Lease]) -> list[int]:
-        calls = [scripts.keep_call(self._keys.workspace(lease.at), lease.owner) for lease in leases]
-        return [int(revision) for revision in await self._run_many(calls)]
+        kept = [scripts.keep_call(self._keys.workspace(lease.at), lease.owner) for lease in leases]
+        return [int(revision) for revision in await self._run_many(kept)]
 
     async def leave(self, lease: Lease) -> None:
         await self._connections.run(scripts.leave_call(self._keys.workspace(lease.at), lease.owner))
@@ -103,8 +110,8 @@ class RedisCalls:
         listed = await self._registry.all_spaces() if spaces is None else spaces
         return sum(await self._run_many([scripts.count_waiting(self._keys.waiting(space)) for space in listed]))
 
-    async def work(self, limit: int) -> list[Address]:
-        _, *found = await self._connections.run(scripts.find_due(self._due, limit))
+    async def work(self, limit: int, offset: int = 0) -> list[Address]:
+        _, *found = await self._connections.run(scripts.find_due(self._due, limit, offset))
         pairs = [work.decode().split(" ") for work in found]
         return [Address(space, layout.decode_id(part)) for space, part in pairs]
 
@@ -132,13 +139,16 @@ class RedisCalls:
     def _wake(self, space: str, kind: str, call_id: str) -> ScriptCall:
         return scripts.wake(self._keys.events(space), kind, layout.encode_id(call_id))
 
+    def _set_due(self, at: Address, in_ms: int) -> ScriptCall:
+        return scripts.set_due(self._due, self._work(at), in_ms)
+
     def _work(self, at: Address) -> str:
         return f"{at.space} {layout.encode_id(at.workspace_id)}"
 
-    async def _run_many(self, calls: Sequence[ScriptCall]) -> list[Any]:
+    async def _run_many(self, scripted: Sequence[ScriptCall]) -> list[Any]:
         replies: list[Any] = []
-        for first in range(0, len(calls), SCRIPTS_AT_ONCE):
-            replies += await self._connections.run_all(calls[first : first + SCRIPTS_AT_ONCE])
+        for first in range(0, len(scripted), SCRIPTS_AT_ONCE):
+            replies += await self._connections.run_all(scripted[first : first + SCRIPTS_AT_ONCE])
         return replies
 
 

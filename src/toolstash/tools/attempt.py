@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Mapping
 from functools import partial
@@ -60,6 +61,7 @@ async def attempt(
     """
     span.note("toolstash.workspace_type", entry.workspace_type)
     teller = ProgressTeller(ctx.store.calls, at)
+    arguments: Mapping[str, Any] = {}
     try:
         arguments = entry.schema.checked(raw_arguments)
         context = _context(at, control, answers, teller)
@@ -67,16 +69,35 @@ async def attempt(
             result = await control.run(partial(entry.invoke, arguments, context))
         if isinstance(result, ToolResult):
             return _of_tool_result(ctx, entry, result, span)
+    except asyncio.CancelledError as error:
+        if _is_being_cancelled():
+            raise
+        return await refusal_of(ctx, entry, _Ended(error), at.workspace_id, span, safe=True)
+    except SystemExit as error:  # a tool's sys.exit() does not end the program
+        return await refusal_of(ctx, entry, _Ended(error), at.workspace_id, span, safe=True)
     except Exception as error:
-        return await refusal_of(ctx, entry, error, at.workspace_id, span, safe=safe)
+        return await refusal_of(ctx, entry, error, at.workspace_id, span, safe=safe, arguments=arguments)
     finally:
-        await teller.flush()
+        await teller.finish()
     outcome = _bounded(ctx, result, is_error=False, is_json=entry.is_builtin)
     if outcome.is_error:
         span.fail("result_refused")
     else:
         _note_workspace(span, entry, arguments, result)
     return outcome
+
+
+class _Ended(Exception):
+    """A tool raised what is no exception of a program."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__(f"it raised {type(error).__name__}")
+        self.__cause__ = error
+
+
+def _is_being_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 def _context(at: Address, control: Control, answers: tuple[Answer, ...], teller: ProgressTeller) -> ToolContext:
@@ -91,8 +112,17 @@ def _context(at: Address, control: Control, answers: tuple[Answer, ...], teller:
     )
 
 
-async def refusal_of(ctx: Ctx, entry: ToolEntry, error: Exception, call_id: str, span: Span, *, safe: bool) -> Outcome:
-    """What the caller reads in place of an exception.
+async def refusal_of(
+    ctx: Ctx,
+    entry: ToolEntry,
+    error: Exception,
+    call_id: str,
+    span: Span,
+    *,
+    safe: bool,
+    arguments: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """What the caller reads in place of an exception. `arguments` are those that the tool was run with, if it was.
 
     Raises:
         Exception: The error itself, where it is a tool's own and not `safe`.
@@ -106,7 +136,7 @@ async def refusal_of(ctx: Ctx, entry: ToolEntry, error: Exception, call_id: str,
     span.fail(error)
     if isinstance(error, ToolstashError):
         return _bounded(ctx, await _explained(ctx, entry, error), is_error=True)
-    return _bounded(ctx, _failed(entry, error), is_error=True)
+    return _bounded(ctx, _failed(entry, error, arguments or {}), is_error=True)
 
 
 def _of_tool_result(ctx: Ctx, entry: ToolEntry, result: ToolResult, span: Span) -> Outcome:
@@ -120,7 +150,8 @@ def _of_tool_result(ctx: Ctx, entry: ToolEntry, result: ToolResult, span: Span) 
         return _bounded(ctx, result.output, is_error=False)
     span.fail("tool_error")
     output: Any = result.output
-    told = {"error": output if isinstance(output, str) else json_text(output), "tool": entry.name}
+    text = output if isinstance(output, str) else "" if output is None else json_text(output)
+    told = {"error": text if text.strip() else f"{entry.name} failed and did not say why.", "tool": entry.name}
     return _bounded(ctx, told | {"suggested_action": FAILED_ACTION}, is_error=True)
 
 
@@ -141,13 +172,13 @@ def _bounded(ctx: Ctx, result: Any, *, is_error: bool, is_json: bool = False) ->
     return Outcome(guarded, is_error=is_error or refused)
 
 
-def _failed(entry: ToolEntry, error: Exception) -> dict[str, Any]:
+def _failed(entry: ToolEntry, error: Exception, arguments: Mapping[str, Any]) -> dict[str, Any]:
     logger.error("tool %s failed", entry.name, exc_info=error)
-    return {
-        "error": f"{entry.name} failed ({type(error).__name__}).",
-        "tool": entry.name,
-        "suggested_action": FAILED_ACTION,
-    }
+    told = {"error": f"{entry.name} failed ({type(error).__name__}).", "tool": entry.name}
+    workspace_id = arguments.get("workspace_id")
+    if entry.toolset is not None and isinstance(workspace_id, str):
+        told["workspace_id"] = workspace_id[:150]
+    return told | {"suggested_action": FAILED_ACTION}
 
 
 async def _explained(ctx: Ctx, entry: ToolEntry, error: ToolstashError) -> dict[str, Any]:

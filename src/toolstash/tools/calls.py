@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import random
 import secrets
 import time
 from collections.abc import AsyncGenerator, Callable, Mapping
@@ -42,7 +43,9 @@ MOST_IDLE_SECONDS = 30.0
 ASKED_AGAIN_SECONDS = 600.0
 """After this long, a call that has asked again is looked at, should its answer not have made it due."""
 NOT_OURS_SECONDS = 1.0
-"""After this long, a call whose tool is not registered here is looked at again, here or elsewhere."""
+"""How long a worker waits at least while there is work that is not for it."""
+MOST_FOREIGN = 10_000
+"""Of so many calls it is remembered that their tools are not registered here."""
 
 
 class Calls(Workspaces):
@@ -52,6 +55,7 @@ class Calls(Workspaces):
 
     def __init__(self, store: BaseStore, *, require_session: bool) -> None:
         super().__init__(store, require_session=require_session)
+        self._foreign: dict[Address, str] = {}
         self._overseers: WeakKeyDictionary[asyncio.AbstractEventLoop, Overseer] = WeakKeyDictionary()
 
     async def pending_calls(self, *, session_id: str | None = None, kind: str | None = None) -> list[PendingCall]:
@@ -185,17 +189,27 @@ class Calls(Workspaces):
 
     async def _resume_next(self) -> tuple[ResumedCall | None, float]:
         """Goes on with one call; without any, how long there is nothing to do unless somebody wakes us."""
-        book = self.store.calls
-        for at in await book.work(WORK_AT_ONCE):
-            if not self._is_visible(at):
-                continue
-            with self.running():
-                resumed = await self._resume(at)
-            if resumed is not None:
-                return resumed, 0.0
-        seconds = await book.next_work_seconds()
-        least = NOT_OURS_SECONDS if current_session() is not None else 0.0
+        offset, has_others = 0, False
+        while works := await self.store.calls.work(WORK_AT_ONCE, offset):
+            ours = [at for at in works if self._is_visible(at) and not self._is_foreign(at)]
+            random.shuffle(ours)  # so that workers do not all try the same one
+            for at in ours:
+                with self.running():
+                    resumed = await self._resume(at)
+                if resumed is not None:
+                    return resumed, 0.0
+            has_others = has_others or len(ours) < len(works)
+            offset += len(works)
+            if len(works) < WORK_AT_ONCE:
+                break
+        seconds = await self.store.calls.next_work_seconds()
+        least = NOT_OURS_SECONDS if has_others else 0.0  # what is due and not ours goes on being due
         return None, MOST_IDLE_SECONDS if seconds is None else max(least, min(seconds, MOST_IDLE_SECONDS))
+
+    def _is_foreign(self, at: Address) -> bool:
+        """Whether that is known to be a call of a tool that is not registered here."""
+        tool = self._foreign.get(at)
+        return tool is not None and tool not in self.entries
 
     async def _resume(self, at: Address) -> ResumedCall | None:
         taken = await claim(self._ctx, at)
@@ -219,7 +233,10 @@ class Calls(Workspaces):
         if seen.record is None or seen.record.state == "ended":
             await book.strike(at)
         elif seen.record.tool not in self.entries:
-            await book.put_off(at, NOT_OURS_SECONDS)
+            self._foreign[at] = seen.record.tool
+            while len(self._foreign) > MOST_FOREIGN:
+                del self._foreign[next(iter(self._foreign))]
+            await book.put_off(at, 0.0)
         elif seen.record.state == "answered":  # held, or answered or given back just now
             await book.put_off(at, LOOK_AGAIN_SECONDS if seen.is_held else 0.0)
 

@@ -7,8 +7,17 @@ from typing import TYPE_CHECKING, Any, cast
 
 from toolstash.tools.consumer import Consumer
 from toolstash.tools.describe import toolsets_of
+from toolstash.tools.exporting import (
+    consumers_of,
+    explorers_of,
+    exported,
+    only_workspace,
+    producers_of,
+    whole_tools_of,
+)
+from toolstash.tools.guide import guide
 from toolstash.tools.producer import Producer
-from toolstash.tools.tool import Tool, WholeEntry, entry_of
+from toolstash.tools.tool import Tool, entry_of
 from toolstash.tools.toolset import ToolEntry, ToolSet
 
 if TYPE_CHECKING:
@@ -70,13 +79,13 @@ class Catalog:
         """Makes a tool callable by name.
 
         Raises:
-            ValueError: Another function has that name. (The same function may be defined again, as in a notebook.)
+            ValueError: Another function, or another tool set, has that name. (The same function may be defined again,
+                as in a notebook.)
         """
         held = self.entries.get(entry.name)
-        if held is not None and held.origin != entry.origin:
-            raise ValueError(
-                f"the tool name '{entry.name}' is taken by {'.'.join(held.origin)}; give one of them another name"
-            )
+        if held is not None and (held.origin != entry.origin or held.toolset is not entry.toolset):
+            owner = held.toolset.name if held.toolset is not None else ".".join(held.origin)
+            raise ValueError(f"the tool name '{entry.name}' is taken by {owner}; give one of them another name")
         self.entries[entry.name] = entry
 
     def toolsets_for_type(self, workspace_type: str) -> Sequence[ToolSet]:
@@ -87,19 +96,48 @@ class Catalog:
 
     # Schemas
 
-    def get_tools(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
-        """All tools in OpenAI form: producers, consumers, tools. With an id, tools admit only that workspace."""
-        return [*self.get_producer_schemas(), *self.get_consumer_schemas(), *self.get_all_tool_schemas(workspace_id)]
+    def get_tools(
+        self,
+        workspace_id: str | None = None,
+        *,
+        toolsets: Sequence[str | ToolSet] | None = None,
+        names: Sequence[str] | None = None,
+        strict: bool = False,
+    ) -> list[dict[str, Any]]:
+        """The tools in OpenAI form: producers, consumers, those of the tool sets, those of `add_tool`; in that order.
+
+        Args:
+            workspace_id: `workspace_id` admits only this one, in tool sets and consumers. No tool is left out for it.
+            toolsets: Only the tools of these sets, given by name or themselves; no producers and consumers.
+            names: Only the tools of these names.
+            strict: In the form of OpenAI's strict mode. A tool that has none is given with `"strict": False` in its
+                usual form; `docs/schemas.md` says which.
+
+        Raises:
+            ValueError: A tool set or a tool is unknown; it names those that are near.
+            TypeError: `toolsets` or `names` is a single text.
+        """
+        return exported(self, workspace_id, toolsets=toolsets, names=names, strict=strict)
 
     def get_producer_schemas(self) -> list[dict[str, Any]]:
         """The producers in OpenAI form."""
-        return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self.producers]
+        return [entry.schema.to_openai() for entry in producers_of(self)]
 
     def get_consumer_schemas(self) -> list[dict[str, Any]]:
         """The consumers in OpenAI form."""
-        return [entry.schema.to_openai() for name, entry in self.entries.items() if name in self.exposed_consumers]
+        return [entry.schema.to_openai() for entry in consumers_of(self)]
 
     def get_all_tool_schemas(self, workspace_id: str | None = None) -> list[dict[str, Any]]:
         """The tools of all tool sets in OpenAI form, then those of `add_tool`."""
-        explore = [schema for toolset in self.toolsets.values() for schema in toolset.to_tool_schemas(workspace_id)]
-        return explore + [entry.schema.to_openai() for entry in self.entries.values() if isinstance(entry, WholeEntry)]
+        enums = only_workspace(workspace_id)
+        return [entry.schema.to_openai(enums=enums) for entry in (*explorers_of(self), *whole_tools_of(self))]
+
+    def system_prompt(self, preamble: str = "") -> str:
+        """What a model should know of how these tools go together, for a system prompt. Empty without tools.
+
+        It names only what there is, and is the same in every process.
+
+        Args:
+            preamble: Put before it, with an empty line between.
+        """
+        return "\n\n".join(filter(None, (preamble.strip(), guide(self))))

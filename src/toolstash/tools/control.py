@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
+import logging
 import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
@@ -11,11 +12,15 @@ from typing import Any, TypeVar
 from toolstash.contracts import Status
 from toolstash.tools.tool_context import CancelSignal
 
+logger = logging.getLogger("toolstash")
+
 T = TypeVar("T")
 
 MOST_SECONDS = 1e9
 """About thirty years: what is longer is no bound."""
-POLL_SECONDS = 0.05
+AGAIN_SECONDS = 3.0
+"""How soon work that goes on is told again to leave. What it does to clean up should not take longer."""
+POLL_SECONDS = 0.02
 """How often a signal is looked at that nobody can wait for."""
 
 
@@ -37,20 +42,27 @@ class Control:
     def __init__(self, seconds: float | None) -> None:
         self.signal = CancelSignal()
         self.deadline = None if seconds is None else time.monotonic() + seconds
-        self._status: Status = "timeout"
+        self.status: Status = "timeout"
         self._loop = asyncio.get_running_loop()
-        self._scope: asyncio.Timeout | None = None
+        self._run: _Run | None = None
+
+    @property
+    def is_over(self) -> bool:
+        """Whether nothing may run any more. Then the signal is set."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            self.stop("timeout")
+        return self.signal.is_set()
 
     def stop(self, status: Status) -> None:
         """Ends the run. From any thread; the first reason counts."""
         if not self.signal.is_set():
-            self._status = status
+            self.status = status
             self.signal.set()
             self._loop.call_soon_threadsafe(self._leave)
 
     def _leave(self) -> None:
-        if self._scope is not None and not self._scope.expired():
-            self._scope.reschedule(self._loop.time())
+        if self._run is not None:
+            self._run.leave()
 
     async def run(self, work: Callable[[], Awaitable[T]]) -> T:
         """Does the work within the limits. Work that ends all the same has its result.
@@ -58,27 +70,58 @@ class Control:
         Raises:
             StoppedError: It was ended before its time.
         """
-        left = None if self.deadline is None else self.deadline - time.monotonic()
-        if left is not None and left <= 0:
-            self.stop("timeout")
-        if self.signal.is_set():
-            raise StoppedError(self._status)
-        timer = None if left is None else self._loop.call_later(left, self.stop, "timeout")
-        scope = asyncio.timeout(None)
+        if self.is_over:
+            raise StoppedError(self.status)
+        timer = None
+        if self.deadline is not None:
+            timer = self._loop.call_later(self.deadline - time.monotonic(), self.stop, "timeout")
+        run = _Run()
         try:
-            async with scope as self._scope:
-                return await work()
+            async with run.scope:
+                self._run = run
+                return await run.to_its_end(work())
         except asyncio.CancelledError:
             self.signal.set()  # for what runs on in a thread
             raise
-        except Exception as error:
-            if not scope.expired():
+        except (Exception, BaseExceptionGroup) as error:
+            if not run.scope.expired():
                 raise
-            raise StoppedError(self._status) from error
+            raise StoppedError(self.status) from error
         finally:
-            self._scope = None
+            self._run = None
             if timer is not None:
                 timer.cancel()
+
+
+class _Run:
+    """Work that can be told to leave. It is told again while it goes on: code on its way may swallow a cancellation,
+    as redis-py 8.1 does while it reads a reply.
+    """
+
+    def __init__(self) -> None:
+        self.scope = asyncio.timeout(None)
+        self._loop = asyncio.get_running_loop()
+        self._task = asyncio.current_task()
+        self._again: asyncio.TimerHandle | None = None
+        self._repeats = 0
+
+    def leave(self) -> None:
+        if not self.scope.expired():
+            self.scope.reschedule(self._loop.time())
+        elif self._task is not None:
+            self._repeats += 1
+            self._task.cancel()
+        self._again = self._loop.call_later(AGAIN_SECONDS, self.leave)
+
+    async def to_its_end(self, work: Awaitable[T]) -> T:
+        try:
+            return await work
+        finally:
+            if self._again is not None:
+                self._again.cancel()
+            for _ in range(self._repeats):
+                if self._task is not None:
+                    self._task.uncancel()
 
 
 def checked_timeout(timeout: Any) -> float | None:
@@ -108,7 +151,8 @@ def check_resolver(wait_for: Any) -> None:
 
 def check_signal(signal: Any) -> None:
     """Raises TypeError for a signal that cannot be asked whether it is set."""
-    if signal is not None and not callable(getattr(signal, "is_set", None)):
+    is_set = getattr(signal, "is_set", None)
+    if signal is not None and (not callable(is_set) or inspect.iscoroutinefunction(is_set)):
         raise TypeError(f"signal needs an is_set(), such as asyncio.Event and threading.Event have, not {signal!r:.80}")
 
 
@@ -133,17 +177,16 @@ class Following:
             self._task.cancel()
 
     async def _follow(self) -> None:
-        await _set(self._signal)
+        try:
+            await _until_set(self._signal)
+        except Exception:
+            logger.exception("a signal could not be asked any more: the call is cancelled")
         self._control.stop("cancelled")
 
 
-async def _set(signal: Any) -> None:
-    """Returns when the signal is set, whatever kind it is."""
-    if inspect.iscoroutinefunction(getattr(signal, "wait", None)):
-        try:
-            await signal.wait()
-            return
-        except RuntimeError:  # an event of another loop
-            pass
+async def _until_set(signal: Any) -> None:
+    """Only our own signals are waited for: an asyncio.Event may be of another loop, and others cannot be awaited."""
+    if isinstance(signal, CancelSignal):
+        await signal.wait()
     while not signal.is_set():  # noqa: ASYNC110 - any object with is_set(), such as threading.Event
         await asyncio.sleep(POLL_SECONDS)

@@ -16,9 +16,10 @@ from toolstash.store.codec import pack, unpack
 from toolstash.store.session import current_session, session_scope
 from toolstash.tools.attempt import attempt, refusal_of
 from toolstash.tools.call_values import settled_outcome
-from toolstash.tools.control import Control, Following
+from toolstash.tools.control import Control, Following, StoppedError
 from toolstash.tools.registration import Registration
 from toolstash.tools.resolver import wait_for_answer
+from toolstash.tools.tool_context import current_context
 from toolstash.tools.toolset import ToolEntry
 from toolstash.tracing import Span, tool_call
 
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
 
 MOST_NAMES = 50
+MOST_OF_A_KIND = 20
 
 
 async def dispatch(ctx: Ctx, call: Call) -> Outcome:
@@ -42,7 +44,7 @@ async def dispatch(ctx: Ctx, call: Call) -> Outcome:
 
 
 async def _in_session(ctx: Ctx, call: Call) -> Outcome:
-    entry = _find(ctx.entries, call.tool)
+    entry = _find(ctx, call.tool)
     name = entry.name if isinstance(entry, ToolEntry) else None
     with tool_call(name, session_id=current_session(), call_id=call.call_id) as span:
         ctx.check_session()
@@ -57,16 +59,21 @@ async def _in_session(ctx: Ctx, call: Call) -> Outcome:
 
 async def _run(ctx: Ctx, entry: ToolEntry, call: Call, span: Span) -> Outcome:
     call_id = call.call_id or ""
+    around = current_context()
     try:
         at = ctx.place_call(call.call_id)
         call_id = at.workspace_id
-        control = Control(call.timeout)
-        with Following(control, call.signal):
+        control = Control(_least(call.timeout, None if around is None else around.timeout))
+        with Following(control, call.signal), Following(control, None if around is None else around.signal):
             if entry.is_builtin and call.call_id is None:  # which are short and ask nothing
                 return await attempt(ctx, entry, call.arguments, at, control, span, safe=entry.safe)
             return await _registered(ctx, entry, call, at, control, span)
     except Exception as error:
         return await refusal_of(ctx, entry, error, call_id, span, safe=entry.safe)
+
+
+def _least(*limits: float | None) -> float | None:
+    return min((limit for limit in limits if limit is not None), default=None)
 
 
 async def _registered(ctx: Ctx, entry: ToolEntry, call: Call, at: Address, control: Control, span: Span) -> Outcome:
@@ -83,10 +90,12 @@ async def _registered(ctx: Ctx, entry: ToolEntry, call: Call, at: Address, contr
         if call.call_id is None:
             registration.begin_later()
         else:
-            await registration.begin()
+            await control.run(registration.begin)
         outcome = await attempt(ctx, entry, call.arguments, at, control, span, safe=entry.safe)
         if outcome.request is None:
             return outcome
+        if control.is_over:
+            raise StoppedError(control.status)
         record = await registration.suspend(outcome.request, arguments.parsed())
     finally:
         await registration.end()
@@ -112,7 +121,8 @@ class _Kept:
         return parse_arguments(self._arguments if self._document is None else unpack(self._document))
 
 
-def _find(entries: Mapping[str, ToolEntry], wanted: Any) -> ToolEntry | Outcome:
+def _find(ctx: Ctx, wanted: Any) -> ToolEntry | Outcome:
+    entries = ctx.entries
     if isinstance(wanted, str):
         entry = entries.get(wanted)
         if entry is not None:
@@ -128,4 +138,6 @@ def _find(entries: Mapping[str, ToolEntry], wanted: Any) -> ToolEntry | Outcome:
         "available_tools": [*near, *(tool for tool in entries if tool not in near)][:MOST_NAMES],
         "suggested_action": action if entries else "This program has registered no tools.",
     }
-    return Outcome(refusal, is_error=True)
+    kinds = {"available_producers": ctx.producers, "available_consumers": ctx.exposed_consumers}
+    listed = {key: [tool for tool in entries if tool in names][:MOST_OF_A_KIND] for key, names in kinds.items()}
+    return Outcome(refusal | {key: names for key, names in listed.items() if names}, is_error=True)

@@ -15,7 +15,7 @@ from toolstash.contracts import Address
 from toolstash.errors import StoreUnavailableError
 from toolstash.store.base import BaseStore
 from toolstash.store.call_record import CallRecord
-from toolstash.store.calls import Lease
+from toolstash.store.calls import Lease, Noted
 from toolstash.store.flights import renewal_seconds
 from toolstash.store.signal import Signal
 from toolstash.tools.control import Control
@@ -114,18 +114,29 @@ class Overseer:
         held = list(self._held.values())
         revisions = await self._store.calls.keep([Lease(one.at, one.owner) for one in held])
         for one, revision in zip(held, revisions, strict=True):
-            if revision != one.revision:
+            if revision != one.revision and self._holds(one):
                 await self._look_at(one)
 
+    def _holds(self, held: Held) -> bool:
+        return self._held.get(held.at.workspace_id) is held
+
     async def _look_at(self, held: Held) -> None:
-        """Finds out what became of a call whose record has changed."""
+        """Finds out what became of a call whose record has changed; one that has been let go meanwhile is left alone."""
         seen = await self._store.calls.look(held.at)
         record = seen.record
+        if not self._holds(held):
+            return
         if record is None and held.record is not None:
-            await self._store.calls.swap(held.at, seen, held.record)
+            await self._put_back(held, seen)
         elif record is not None and record.was_cancelled:
             held.control.stop("cancelled")
         elif record is None or record.owner != held.owner:
             held.control.stop("interrupted")
         else:
             held.revision = seen.revision
+
+    async def _put_back(self, held: Held, seen: Noted) -> None:
+        """Registers a running call again that the store has lost."""
+        await self._store.calls.swap(held.at, seen, held.record)
+        if not self._holds(held):
+            await self._store.calls.leave(Lease(held.at, held.owner))

@@ -5,19 +5,19 @@ from __future__ import annotations
 import asyncio
 import logging
 import secrets
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace as with_changes
 from functools import cached_property
 from typing import Any
 
 import anyio
 
-from toolstash.asking import Request
+from toolstash.asking import Answer, Request
 from toolstash.contracts import Address
-from toolstash.errors import CallExistsError, PayloadTooLargeError, QuotaExceededError, StoreUnavailableError
+from toolstash.errors import CallExistsError, PayloadTooLargeError, StoreUnavailableError
 from toolstash.store.call_record import CallRecord
 from toolstash.store.calls import CallBook, Lease, Noted, change
-from toolstash.store.codec import pack
+from toolstash.store.codec import pack, unpack
 from toolstash.tools.control import Control, StoppedError
 from toolstash.tools.overseer import Held, Overseer
 
@@ -25,14 +25,30 @@ logger = logging.getLogger("toolstash")
 
 REGISTER_AFTER_SECONDS = 0.25
 """How long a call without a name of its own runs before it is worth a trip to the store."""
-MOST_WAITING = 1_000
-"""How many calls of one session may wait for answers."""
 MOST_ARGUMENT_BYTES = 1_000_000
 """Of a call that waits; they are kept until it has ended."""
 LEAVING_SECONDS = 2.0
 """How long a call that was cancelled may take to be taken off."""
 
 _NOBODY = Noted(None, 0, is_held=False, now=0.0)
+
+
+def askable(request: Request, arguments: Mapping[str, Any], answers: Sequence[Answer] = ()) -> Request:
+    """The request as it is kept and shown, in plain JSON.
+
+    Raises:
+        ValueError: The call has asked under that id before: who answers twice would answer both.
+        UnstorableValueError: The arguments, or the request's data, have no JSON form.
+        PayloadTooLargeError: They are too large to be kept while somebody is asked.
+    """
+    if any(answer.id == request.id for answer in answers):
+        raise ValueError(f"the request id {request.id!r:.80} was answered already; leave id out, or give a new one")
+    document = pack([request.to_dict(), arguments])
+    if len(document) > MOST_ARGUMENT_BYTES:
+        raise PayloadTooLargeError(
+            f"The call cannot wait: its arguments and its request have more than {MOST_ARGUMENT_BYTES:,} bytes."
+        )
+    return Request.from_dict(unpack(document)[0])
 
 
 class Registration:
@@ -111,17 +127,9 @@ class Registration:
             UnstorableValueError: Its arguments, or the request's data, have no JSON form.
             PayloadTooLargeError, QuotaExceededError: They are too large, or too many calls of the session wait.
         """
-        if len(pack([request.to_dict(), arguments])) > MOST_ARGUMENT_BYTES:
-            raise PayloadTooLargeError(
-                f"The call cannot wait: its arguments and its request have more than {MOST_ARGUMENT_BYTES:,} bytes."
-            )
-        if await self._book.count_waiting([self._at.space]) >= MOST_WAITING:
-            raise QuotaExceededError(
-                f"{MOST_WAITING:,} calls wait for answers already.",
-                suggested_action="Tell the user to answer or cancel some of them first.",
-            )
         self._stop_timer()
         await self._settle()
+        asked = askable(request, arguments)
         whole = with_changes(self._record, arguments=arguments)
 
         def step(seen: Noted) -> CallRecord:
@@ -130,9 +138,16 @@ class Registration:
                 raise StoppedError("cancelled")
             if held is not None and held.owner != whole.owner:
                 raise self._refusal(held)
-            return whole.suspended(request, seen.now)
+            return whole.suspended(asked, seen.now)
 
-        record = await change(self._book, self._at, step)
+        try:
+            record = await change(self._book, self._at, step)
+        except StoreUnavailableError as error:  # nobody knows whether the call waits
+            raise StoreUnavailableError(
+                f"The tool has asked '{asked.prompt:.200}', and the data store did not answer.",
+                suggested_action="Do not call the tool again before you have looked whether the call waits.",
+                call_id=self._at.workspace_id,
+            ) from error
         assert record is not None
         self._may_be_known = False
         return record

@@ -16,11 +16,11 @@ import anyio
 
 from toolstash.asking import Answer, Request
 from toolstash.contracts import Address, Outcome
-from toolstash.errors import AnswerRefusedError, CallNotFoundError, StoreUnavailableError
+from toolstash.errors import AnswerRefusedError, CallNotFoundError, StoreUnavailableError, UnstorableValueError
 from toolstash.store.call_record import CallRecord, Ending
 from toolstash.store.calls import Noted, change
 from toolstash.tools.answering import found, record_answer
-from toolstash.tools.call_values import outcome_of, settled_outcome, stopped_value
+from toolstash.tools.call_values import pending_value, settled_outcome
 from toolstash.tools.calling import call
 from toolstash.tools.control import Control, StoppedError
 from toolstash.tools.resuming import Claim, claim, go_on
@@ -35,11 +35,14 @@ Resolver = Callable[[Request], Any]
 
 
 async def wait_for_answer(ctx: Ctx, resolver: Resolver, at: Address, request: Request, control: Control) -> Outcome:
-    """Has a suspended call answered, as often as it asks, and goes on with it here."""
+    """Has a suspended call answered, as often as it asks, and goes on with it here.
+
+    A store that is away meanwhile leaves the call as it is: waiting, for all that is known here.
+    """
     try:
         while True:
             answer = await control.run(partial(_asked, ctx, resolver, at, request))
-            claimed = await _claimed(ctx, at, answer)
+            claimed = await _claimed(ctx, at, answer, control)
             if claimed is None:
                 return await control.run(partial(_settled, ctx, at))
             outcome = await go_on(ctx, claimed, control)
@@ -47,7 +50,10 @@ async def wait_for_answer(ctx: Ctx, resolver: Resolver, at: Address, request: Re
                 return outcome
             request = outcome.request
     except StoppedError as stopped:
-        return await _given_up(ctx, at, stopped)
+        return await _given_up(ctx, at, request, stopped)
+    except StoreUnavailableError:
+        logger.warning("the store does not answer; the call %s waits there", at.workspace_id, exc_info=True)
+        return Outcome(pending_value(at.workspace_id, request), request=request)
 
 
 async def _asked(ctx: Ctx, resolver: Resolver, at: Address, request: Request) -> Answer | None:
@@ -87,20 +93,22 @@ async def _answer_of(resolver: Resolver, request: Request) -> Answer | None:
         if answer is None or isinstance(answer, Answer):
             return answer
         raise TypeError(f"wait_for gives an Answer, its dict, or None, not {type(answer).__name__}")
-    except Exception:
+    except (Exception, SystemExit):
         logger.exception("the resolver of a suspended call failed; the call goes on waiting")
         return None
 
 
-async def _claimed(ctx: Ctx, at: Address, answer: Answer | None) -> Claim | None:
+async def _claimed(ctx: Ctx, at: Address, answer: Answer | None, control: Control) -> Claim | None:
     """The call to go on with here; None where it waits, has ended, or somebody else goes on with it."""
     if answer is not None:
         owner = secrets.token_hex(8)
         try:
             record = await record_answer(ctx, at, answer, owner=owner)
             return None if record.state == "ended" else Claim(at, record, owner)
-        except AnswerRefusedError as refused:
-            logger.warning("the answer of a resolver was refused: %s", refused.message)
+        except (AnswerRefusedError, UnstorableValueError, ValueError) as refused:
+            logger.warning("the answer of a resolver was refused: %s", refused)
+    if control.is_over:
+        return None
     taken = await claim(ctx, at)
     return taken if isinstance(taken, Claim) else None
 
@@ -115,16 +123,19 @@ async def _settled(ctx: Ctx, at: Address) -> Outcome:
     return await ctx.until_call(at, outcome)
 
 
-async def _given_up(ctx: Ctx, at: Address, stopped: StoppedError) -> Outcome:
-    """Nobody waits here any more: a call that still waits has ended with that."""
+async def _given_up(ctx: Ctx, at: Address, request: Request, stopped: StoppedError) -> Outcome:
+    """Nobody waits here any more. A call that still waits ends with that; one that was answered goes on elsewhere."""
+    seen_at = 0.0
 
     def step(seen: Noted) -> CallRecord:
-        held = found(at, seen)
+        nonlocal seen_at
+        held, seen_at = found(at, seen), seen.now
         return held.ended(Ending(stopped.status)) if held.is_waiting(seen.now) else held
 
-    record = await change(ctx.store.calls, at, step)
+    try:
+        record = await change(ctx.store.calls, at, step)
+    except StoreUnavailableError:
+        logger.warning("the store does not answer; the call %s waits there", at.workspace_id, exc_info=True)
+        return Outcome(pending_value(at.workspace_id, request), request=request)
     assert record is not None
-    if record.ending is not None:
-        return outcome_of(record, at.workspace_id, record.ending)
-    value = stopped_value(stopped.status, record.tool, at.workspace_id)
-    return Outcome(value, is_error=True, status=stopped.status)
+    return settled_outcome(at, record, seen_at)

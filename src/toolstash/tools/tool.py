@@ -27,7 +27,7 @@ class Tool:
     """A tool that takes its arguments as one dict. `ctx.add_tool(tool)` registers it.
 
     Attributes:
-        name: At most 40 characters of `A-Z a-z 0-9 _ -`.
+        name: At most 40 characters of `A-Z a-z 0-9 _ -`, the first one a letter or "_".
         description: What a model reads of it.
         input_schema: The JSON Schema of its arguments, `{"type": "object", …}`; models are shown it unchanged.
         source: Where it comes from, in any word; for the program alone.
@@ -50,7 +50,10 @@ class Tool:
 
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or tool_name(self.name) != self.name:  # pyright: ignore[reportUnnecessaryIsInstance]
-            raise ValueError(f"a tool's name is 1 to 40 characters of A-Z a-z 0-9 _ -, not {self.name!r:.80}")
+            raise ValueError(
+                "a tool's name is 1 to 40 characters of A-Z a-z 0-9 _ -, the first a letter or _, "
+                f"not {self.name!r:.80}"
+            )
         if not isinstance(self.description, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise TypeError(f"the description of '{self.name}' is text, not {type(self.description).__name__}")
         takes_context(self.execute, self.name)

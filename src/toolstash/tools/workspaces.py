@@ -16,7 +16,7 @@ from toolstash.store.base import BaseStore
 from toolstash.store.session import current_session
 from toolstash.store.signal import Signal
 from toolstash.tools.lifetime import Lifetime, RunningCall
-from toolstash.wire.keys import split_label
+from toolstash.wire.keys import label_of, space_of_session, split_label
 
 
 class Workspaces:
@@ -95,8 +95,12 @@ class Workspaces:
             raise ValueError(f"kinds are some of {', '.join(EVENT_KINDS)}, not {sorted(chosen - set(EVENT_KINDS))}")
         self._check_open()
 
+        session = current_session()
+        ending = label_of(space_of_session(session))
+
         def wanted(event: Event) -> bool:
-            return event.kind in chosen and workspace_type in (None, event.workspace_type)
+            is_foreign = event.call_id != "" and not event.call_id.endswith(ending)
+            return event.kind in chosen and workspace_type in (None, event.workspace_type) and not is_foreign
 
         return watching.events(
             self.store,

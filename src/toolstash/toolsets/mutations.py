@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 from toolstash.contracts import SHARED_SPACE, WorkspaceMeta
 from toolstash.errors import InvalidArgumentError
+from toolstash.schema.jsontext import read_json_twice
 from toolstash.store.arguments import checked_rows, few_enough, whole
 from toolstash.store.base import BaseStore
 from toolstash.store.changes import Append, Change, Delete, Patch, Update
@@ -32,10 +33,10 @@ class Mutations:
 
         Args:
             workspace_id: Id from the notice.
-            items: The items to add.
+            items: The items to add. An item that is an object may come as JSON text.
             expected_version: Change nothing if the workspace is at another version than this one.
         """
-        return await self._change(workspace_id, Append(checked_rows(items)), expected_version)
+        return await self._change(workspace_id, Append(checked_rows([_read(item) for item in items])), expected_version)
 
     async def update_item(
         self, workspace_id: str, index: int, item: Any, expected_version: str | None = None
@@ -45,10 +46,10 @@ class Mutations:
         Args:
             workspace_id: Id from the notice.
             index: Position of the item, from 0 on.
-            item: The whole new item.
+            item: The whole new item. An object may come as JSON text.
             expected_version: Change nothing if the workspace is at another version than this one.
         """
-        return await self._change(workspace_id, Update(whole("index", index), item), expected_version)
+        return await self._change(workspace_id, Update(whole("index", index), _read(item)), expected_version)
 
     async def patch_item(
         self, workspace_id: str, index: int, fields: dict[str, Any], expected_version: str | None = None
@@ -85,6 +86,14 @@ class Mutations:
             raise _shared(meta)
         after: WorkspaceMeta = await store.mutate(at, change, expected_version)
         return {"workspace_id": after.workspace_id, "count": after.item_count, "version": after.version}
+
+
+def _read(item: Any) -> Any:
+    """An item as it is; an object or a list that comes as JSON text is read, as in every other argument."""
+    if not isinstance(item, str) or not item.lstrip().startswith(("{", "[")):
+        return item
+    value: Any = read_json_twice(item)
+    return cast(Any, value) if isinstance(value, (dict, list)) else item
 
 
 def _shared(meta: WorkspaceMeta) -> InvalidArgumentError:

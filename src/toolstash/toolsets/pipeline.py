@@ -84,7 +84,8 @@ class _Pipe:
 
         Args:
             workspace_id: Id from the notice.
-            steps: The operations, in order.
+            steps: The operations, in order, such as
+                [{"filter": {"year": {"$gte": 2023}}}, {"sort": {"field": "score", "order": "desc"}}, {"limit": 5}].
             save_as: Store the resulting rows as a workspace of this name and return its notice instead.
         """
         options = Options(self._allow_regex, self._toolset.searched_fields)
@@ -151,7 +152,7 @@ class _Pipe:
         Args:
             workspace_id: Id from the notice.
             group_by: The field to group by (dotted path), or several; left out: all items are one group.
-            metrics: Names and metrics; left out: a count.
+            metrics: Names and metrics, such as {"n": "count", "average": "mean:score"}; left out: a count.
         """
         if isinstance(group_by, str) and group_by.lstrip().startswith("["):
             group_by = read_json_twice(group_by) or group_by

@@ -38,7 +38,7 @@ class Record:
 class Swap:
     """A change of a call. `seen` is the revision before it (0 for none), `revision` a new one that no other swap has.
 
-    `in_time` is the time before which it must happen. Times are Unix seconds.
+    `in_time` is the time before which it must happen. Times are Unix seconds. `most_waiting` calls of a space may wait.
     """
 
     seen: int
@@ -46,16 +46,17 @@ class Swap:
     kind: str
     in_time: float | None
     record: Record | None
+    most_waiting: int
 
 
 def swap_call(at: WorkspaceKeys, waiting: str, swap: Swap) -> ScriptCall:
-    """Puts one record in the place of another. Reply: 1; 0 if it is another one by now, or too late."""
+    """Puts one record in the place of another. Reply: 1; 0 where it is another one, or too late; -1: too many wait."""
     record = swap.record
     in_time = "" if swap.in_time is None else f"{swap.in_time * 1e6:.0f}"
     args: list[str | bytes | int] = [at.base, at.part, swap.seen or "", in_time, swap.kind, swap.revision]
     if record is not None:
         waits = "" if record.waits_until is None else f"{record.waits_until * 1e3:.3f}"
-        args += [record.document, record.owner, layout.FLIGHT_MS, record.life_ms, waits]
+        args += [record.document, record.owner, layout.FLIGHT_MS, record.life_ms, waits, swap.most_waiting]
     return ScriptCall(SWAP_CALL, (at.call, at.operation(f"{swap.revision:x}"), waiting, at.created, at.expiring), args)
 
 
@@ -95,9 +96,9 @@ def put_off(due: str, work: str, in_ms: int) -> ScriptCall:
     return ScriptCall(SET_DUE, (due,), (work, in_ms, layout.DUE_MS, "XX"))
 
 
-def find_due(due: str, limit: int) -> ScriptCall:
-    """Finds work. Reply: [ms until the first is due or "", what is due now, …]."""
-    return ScriptCall(FIND_DUE, (due,), (limit,))
+def find_due(due: str, limit: int, offset: int = 0) -> ScriptCall:
+    """Finds work. Reply: [ms until the first is due or "", what is due now, from `offset` on, …]."""
+    return ScriptCall(FIND_DUE, (due,), (limit, offset))
 
 
 def find_waiting(waiting: str) -> ScriptCall:

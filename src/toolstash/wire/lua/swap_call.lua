@@ -1,10 +1,11 @@
 -- Puts one record of a call in the place of the one that was seen, or takes it away.
 -- KEYS: call, operation, waiting, created, expiring. ARGV: base, part, revision that was seen or '', time in µs before
 -- which this must happen or '', kind of the event or '', new revision, then, for a record: document, owner or '', life
--- of its lease in ms, life of the record in ms (after it has waited), time in ms until which it waits or ''. Returns 1; 0 when it is refused.
+-- of its lease in ms, life of the record in ms (after it has waited), time in ms until which it waits or '', and how many
+-- may wait. Returns 1; 0 when it is refused, -1 when too many wait.
 local call, operation, waiting, events = KEYS[1], KEYS[2], KEYS[3], ARGV[1] .. 'events'
 local part, seen, in_time, kind, revision = ARGV[2], ARGV[3], tonumber(ARGV[4]), ARGV[5], ARGV[6]
-local document, owner, lease, life, waits = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11]
+local document, owner, lease, life, waits, most = ARGV[7], ARGV[8], ARGV[9], ARGV[10], ARGV[11], ARGV[12]
 
 if redis.call('GET', operation) then
   return 1
@@ -12,6 +13,9 @@ end
 local now = now_us()
 if (redis.call('HGET', call, 'rev') or '') ~= seen or (in_time and now >= in_time) then
   return 0
+end
+if document and waits ~= '' and redis.call('ZCOUNT', waiting, integer(now / 1000), '+inf') >= tonumber(most) then
+  return -1
 end
 if seen ~= '' then -- with this before all else, a full server refuses new calls only
   redis.call('UNLINK', call)

@@ -1,6 +1,6 @@
 """A search index on the server: the same answers as Python gives, for every worker, at the server's own speed.
 
-The rows are the lines of the Python manual (it comes with Python). Run it with `python examples/07_search_index.py URL`
+The rows are the lines of the Python manual (it comes with Python). Run it with `python examples/15_search_index.py URL`
 on a Redis 8 or Redis Stack; without a URL, or on a server without the search module, Python answers everything.
 """
 
