@@ -21,7 +21,7 @@ from typing import Any
 
 from toolstash import Answer, Ctx, Request, Tool, ToolContext, ToolResult, pending
 from toolstash.integrations.anthropic import ahandle_tool_use, has_tool_use, to_anthropic_tools
-from toolstash.toolsets import kv_reader, paginator, pipeline, text_search
+from toolstash.toolsets import filter_set, kv_reader, paginator, pipeline
 
 QUESTION = (
     "Review the package asyncio of the standard library: how large is its module tasks, which function without a "
@@ -74,7 +74,7 @@ def build() -> Ctx:
         """Measure every module of a package of Python's standard library."""
         return {path.stem: size_of(path.read_text(encoding="utf-8").splitlines()) for path in files_of(package)}
 
-    @ctx.producer(workspace_type="functions", toolsets=[text_search(ctx), pipeline(ctx), paginator(ctx)])
+    @ctx.producer(workspace_type="functions", toolsets=[filter_set(ctx), pipeline(ctx), paginator(ctx)])
     def read_package(package: str) -> list[dict[str, Any]]:
         """Read every function of a package of Python's standard library, with its source."""
         return [row for path in files_of(package) for row in functions_in(path)]
@@ -214,18 +214,18 @@ def repair_and_find(results: list[Any]) -> Said:
     """The key that the error lists, and where the function is."""
     modules, functions, refused, longest = results
     key = next(key for key in refused["available_keys"] if key.startswith("tasks"))
-    query = f'"{longest["items"][0]["name"]}"'
+    as_long = {"field": "lines", "value": longest["items"][0]["lines"]}
     return [
         ("modules_get_value", {"workspace_id": modules["workspace_id"], "key": key}),
-        ("functions_search", {"workspace_id": functions["workspace_id"], "query": query, "fields": ["name"]}),
+        ("functions_filter_by", {"workspace_id": functions["workspace_id"], **as_long}),
     ]
 
 
 def read_source(results: list[Any]) -> Said:
     """One field of one row."""
     wanted = results[3]["items"][0]
-    hit = next(hit for hit in results[5]["matches"] if hit["item"]["lines"] == wanted["lines"])
-    arguments = {"workspace_id": results[1]["workspace_id"], "index": hit["index"], "field": "source"}
+    found = next(found for found in results[5]["results"] if found["item"]["name"] == wanted["name"])
+    arguments = {"workspace_id": results[1]["workspace_id"], "index": found["index"], "field": "source"}
     return [("functions_get_item", arguments)]
 
 

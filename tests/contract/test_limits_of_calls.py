@@ -220,6 +220,54 @@ async def test_a_call_that_waits_for_a_person_is_cancelled_or_ends_at_its_deadli
     assert await ctx.pending_calls() == []
 
 
+async def test_a_tool_that_a_tool_calls_has_its_limits(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    inner: list[Any] = []
+
+    @ctx.toolset("x").tool(name="inner", validate_workspace=False)
+    def inside(context: ToolContext) -> str:
+        inner.append(context)
+        until_sync(context.signal.is_set, what="the tool inside is told to stop")
+        inner.append("told")
+        return "stopped"
+
+    @ctx.toolset("x").tool(name="outer", validate_workspace=False)
+    async def outside(context: ToolContext) -> Any:
+        return await ctx.adispatch_tool_call("inner", timeout=60)
+
+    @ctx.toolset("x").tool(name="outer_sync", validate_workspace=False)
+    def outside_sync(context: ToolContext) -> Any:
+        return ctx.dispatch_tool_call("inner")
+
+    for name in ("outer", "outer_sync"):
+        inner.clear()
+        assert (await ctx.adispatch_tool_call(name, timeout=0.3))["status"] == "timeout"
+        await until(lambda: len(inner) == 2, what="the tool inside has noticed")
+        assert inner[0].timeout == 0
+
+
+async def test_a_slow_store_does_not_hold_a_call_beyond_its_time(slow: Slow, monkeypatch: pytest.MonkeyPatch) -> None:
+    never = asyncio.Event()
+
+    async def stuck(*args: Any, **options: Any) -> bool:
+        return await never.wait()
+
+    async def short(args: dict[str, Any], context: ToolContext) -> str:
+        await context.report_progress(1)
+        return "done"
+
+    slow.ctx.add_tool(Tool(name="short", description="Short.", input_schema=NOTHING, execute=short))
+    monkeypatch.setattr(registration, "LEAVING_SECONDS", 0.1)
+    with monkeypatch.context() as patched:
+        patched.setattr(slow.ctx.store.calls, "swap", stuck)
+        patched.setattr(slow.ctx.store.calls, "tell", stuck)
+        started = time.monotonic()
+        assert (await slow.ctx.adispatch_tool_call("waits", timeout=0.2, call_id="one"))["status"] == "timeout"
+        assert await slow.ctx.adispatch_tool_call("short") == "done"
+        assert time.monotonic() - started < 10
+    assert slow.contexts == []
+
+
 async def test_a_task_that_is_cancelled_sets_the_signal_and_raises(slow: Slow) -> None:
     task = asyncio.create_task(slow.ctx.adispatch_tool_call("works"))
     await until(lambda: slow.contexts, what="the tool runs")

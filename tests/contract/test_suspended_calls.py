@@ -7,7 +7,7 @@ import json
 import threading
 from collections.abc import AsyncGenerator
 from contextlib import aclosing, asynccontextmanager
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import pytest
@@ -34,6 +34,7 @@ from toolstash.errors import (
     CallNotFoundError,
 )
 from toolstash.store import calls
+from toolstash.tools import calls as calls_of_ctx
 from toolstash.toolsets import paginator
 
 ENVIRONMENT = {"type": "object", "properties": {"env": {"type": "string"}}, "required": ["env"]}
@@ -472,6 +473,147 @@ async def test_a_question_with_a_schema_that_is_none_is_not_asked(deploy: Deploy
     deploy.asked = {"data": {"schema": {"type": "nonsense"}}}
     assert (await ctx.adispatch_tool_call("deploy", {}))["error"] == "deploy failed (ValueError)."
     assert await ctx.pending_calls() == []
+
+
+async def test_no_more_calls_wait_than_may_however_many_ask_at_once(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    ctx = deploy.make()
+    monkeypatch.setattr(calls, "MOST_WAITING", 5)
+    values = await asyncio.gather(*(ctx.adispatch_tool_call("deploy", {}, session_id="alice") for _ in range(30)))
+    assert sum(value.get("status") == "pending" for value in values) == 5
+    assert len(await ctx.pending_calls(session_id="alice")) == 5
+
+
+async def test_the_second_question_is_bounded_like_the_first_and_its_faults_are_values(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    second: dict[str, Any] = {}
+
+    async def asks(args: dict[str, Any], context: ToolContext) -> Any:
+        return pending(kind="input", prompt="Again?", **(second if context.answer else {"id": "first"}))
+
+    ctx.add_tool(Tool(name="asks", description="Asks.", input_schema=NOTHING, execute=asks))
+    for fault, told in (
+        ({"data": {"x": object()}}, "x"),
+        ({"data": {"x": "y" * 1_000_001}}, "1,000,000 bytes"),
+        ({"data": {"schema": {"type": "nonsense"}}}, "asks failed"),
+        ({"id": "first"}, "asks failed"),
+    ):
+        second = fault
+        value = await ctx.adispatch_tool_call("asks")
+        outcome = await ctx.answer(value["call_id"], Answer("first", ok=True), resume=True)
+        assert told in outcome["error"]
+        assert await ctx.call_result(value["call_id"]) == outcome
+        assert await ctx.pending_calls() == []
+
+
+async def test_what_is_told_and_what_a_tool_gets_is_plain_json_wherever_it_runs(store: BaseStore) -> None:
+    ctx = Ctx(store)
+    got: list[Any] = []
+
+    async def asks(args: dict[str, Any], context: ToolContext) -> Any:
+        if context.answer is not None:
+            got.append(context.answer.data)
+            return "done"
+        schema = {"properties": {"list": {"type": "array"}, "rate": {"type": "number"}}}
+        return pending(
+            kind="input", prompt="What?", data={"at": datetime(2030, 1, 2), "x": float("nan"), "schema": schema}
+        )
+
+    ctx.add_tool(Tool(name="asks", description="Asks.", input_schema=NOTHING, execute=asks))
+    data = {"list": (1, 2), 3: "key"}
+    given: list[Any] = []
+
+    def resolver(request: Request) -> Answer:
+        given.append(json.loads(json.dumps(request.to_dict(), allow_nan=False)))
+        return Answer(request.id, ok=True, data=data)
+
+    assert await ctx.adispatch_tool_call("asks", wait_for=resolver) == "done"
+    value = await ctx.adispatch_tool_call("asks")
+    json.dumps(value, allow_nan=False)
+    with pytest.raises(AnswerMismatchError, match="rate"):
+        await ctx.answer(value["call_id"], Answer(value["request"]["id"], ok=True, data={"rate": float("nan")}))
+    assert await ctx.answer(value["call_id"], Answer(value["request"]["id"], ok=True, data=data), resume=True) == "done"
+    assert got == [{"list": [1, 2], "3": "key"}] * 2
+
+
+async def test_a_call_that_is_stopped_does_not_wait(store: BaseStore) -> None:
+    ctx, signal = Ctx(store), threading.Event()
+
+    async def polite(args: dict[str, Any], context: ToolContext) -> Any:
+        try:
+            await asyncio.Event().wait()
+        except asyncio.CancelledError:
+            return pending(kind="approval", prompt="Go on all the same?")
+
+    ctx.add_tool(Tool(name="polite", description="Asks.", input_schema=NOTHING, execute=polite))
+    assert (await ctx.adispatch_tool_call("polite", timeout=0.1))["status"] == "timeout"
+    task = asyncio.create_task(ctx.adispatch_tool_call("polite", signal=signal))
+    signal.set()
+    assert (await task)["status"] == "cancelled"
+    assert await ctx.pending_calls() == []
+
+
+async def test_a_call_that_is_answered_elsewhere_as_its_time_ends_here_is_not_said_to_be_stopped(
+    deploy: Deploy,
+) -> None:
+    ctx, other = deploy.make(), Ctx(deploy.store)
+    task = asyncio.create_task(
+        ctx.adispatch_tool_call("deploy", {}, wait_for=lambda _: asyncio.Event().wait(), timeout=0.4, call_id="one")
+    )
+    (waiting,) = await until(other.pending_calls, what="the call waits")
+    at = await other.store.locate(waiting.call_id)
+    seen = await other.store.calls.look(at)
+    assert seen.record is not None
+    claimed = seen.record.answered(Answer(waiting.request.id, ok=True, data={"env": "x"}), seen.now, owner="elsewhere")
+    assert await other.store.calls.swap(at, seen, claimed), "a worker has it, and takes its time"
+    value = await asyncio.wait_for(task, 20)
+    assert (value["status"], value["call_id"]) == ("pending", waiting.call_id)
+    assert len(deploy.runs) == 1
+
+
+async def test_a_worker_finds_its_work_behind_that_of_others(deploy: Deploy, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(calls_of_ctx, "WORK_AT_ONCE", 3)
+    monkeypatch.setattr(calls_of_ctx, "NOT_OURS_SECONDS", 0.05)
+    ctx, stranger = deploy.make(), Ctx(deploy.store)
+    for session in ["alice"] * 7 + ["bob"]:
+        value = await ctx.adispatch_tool_call("deploy", {}, session_id=session)
+        await ctx.answer(value["call_id"], yes(value))
+    async with working(stranger):
+        with ctx.session("bob"):
+            async with working(ctx) as done:
+                await until(lambda: done, what="the worker of one session finds its call")
+        assert [one.session_id for one in done] == ["bob"]
+        async with working(ctx) as done:
+            await until(lambda: len(done) == 7, what="the others' are done by a worker that has the tool")
+
+
+async def test_work_for_a_tool_that_is_not_here_costs_next_to_nothing(
+    deploy: Deploy, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(calls_of_ctx, "NOT_OURS_SECONDS", 0.02)
+    ctx, stranger = deploy.make(), Ctx(deploy.store)
+    for _ in range(20):
+        value = await ctx.adispatch_tool_call("deploy", {})
+        await ctx.answer(value["call_id"], yes(value))
+    looks, rounds = 0, 0
+    look, work = deploy.store.calls.look, deploy.store.calls.work
+
+    async def counted_look(*args: Any) -> Any:
+        nonlocal looks
+        looks += 1
+        return await look(*args)
+
+    async def counted_work(*args: Any) -> Any:
+        nonlocal rounds
+        rounds += 1
+        return await work(*args)
+
+    monkeypatch.setattr(deploy.store.calls, "look", counted_look)
+    monkeypatch.setattr(deploy.store.calls, "work", counted_work)
+    async with working(stranger):
+        await until(lambda: rounds > 10, what="the worker has looked often")
+    assert looks <= 2 * 20, "each is looked at once and remembered"
 
 
 async def test_a_tool_that_changes_its_arguments_does_not_change_what_is_kept(store: BaseStore) -> None:

@@ -257,7 +257,7 @@ def guard_result(result: Any, max_chars: int | None, *, is_json: bool = False) -
             looked at then.
     """
     try:
-        document, codec = _document_of(result)
+        document, codec, is_plain = _document_of(result)
     except UnstorableValueError as error:
         return error.to_llm_dict()
     if max_chars is not None and len(document) > max_chars:
@@ -268,12 +268,13 @@ def guard_result(result: Any, max_chars: int | None, *, is_json: bool = False) -
         return result
     # orjson writes enums, UUIDs and NaN without a word: only the comparison tells that they were converted.
     plain = decode(document, codec)
-    return result if plain == result else plain
+    return result if is_plain and plain == result else plain
 
 
-def _document_of(result: Any) -> tuple[bytes, Codec]:
+def _document_of(result: Any) -> tuple[bytes, Codec, bool]:
+    """The JSON of a result, and whether orjson took it as it is."""
     try:
-        return orjson.dumps(result, option=_STRICT), "orjson"
+        return orjson.dumps(result, option=_STRICT), "orjson", True
     except TypeError:
         pass
     tally = Tally()
@@ -285,7 +286,7 @@ def _document_of(result: Any) -> tuple[bytes, Codec]:
         raise UnstorableValueError(f"The result has no JSON form ({type(result).__name__}).") from error
     if tally.codec == "json":
         document = json_text(decode(document, "json")).encode("utf-8", "surrogatepass")
-    return document, tally.codec
+    return document, tally.codec, False
 
 
 def _too_large(text: str, max_chars: int) -> dict[str, Any]:
