@@ -72,7 +72,7 @@ async def ask_for_rows(ctx: Ctx) -> None:
     about_expiry = await pipe(
         ctx,
         {"search": "expiry expired"},
-        {"filter": {"chars": {"$lte": 2500}, "page": {"$ne": "README.md"}}},
+        {"filter": {"chars": {"$lte": 3000}, "page": {"$nin": ["README.md", "from-ctxtual.md"]}}},
         {"select": ["page", "heading", "chars"]},
     )
     show(about_expiry["items"])

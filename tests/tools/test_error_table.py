@@ -15,7 +15,7 @@ import pytest
 
 from tests.servers import shared_server
 from tests.wait import until
-from toolstash import BaseStore, ConsumerContext, Ctx, MemoryStore, RedisStore
+from toolstash import BaseStore, ConsumerContext, Ctx, MemoryStore, RedisStore, StoreUnavailableError
 from toolstash.toolsets import kv_reader, paginator, pipeline, text_content
 
 ALWAYS = {"error", "suggested_action"}
@@ -116,6 +116,39 @@ async def test_a_mistake_is_told_with_its_keys(ctx: Ctx, row: str) -> None:
     assert all(told[key] for key in ALWAYS)
     assert len(json.dumps(told)) < 5_000
     assert "secret" not in str(told)
+
+
+class NobodyThere(MemoryStore):
+    """A store that cannot be asked."""
+
+    async def locate(self, *_: Any, **__: Any) -> Any:
+        raise StoreUnavailableError("The store is away.")
+
+    read = ask = replace = locate  # type: ignore[assignment]
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments"),
+    [
+        *(
+            ROWS[row][:2]
+            for row in ("unknown tool", "bad JSON", "not an object", "wrong arguments", "missing arguments")
+        ),
+        ROWS["workspace id no text"][:2],
+        ("papers_paginate", {"workspace_id": "papers_real", "page": "12px"}),
+        ("papers_paginate", {"workspace_id": "papers_real", "page": -1}),
+        ("papers_pipe", {"workspace_id": "papers_real", "steps": [{"nonsense": 1}]}),
+        ("papers_aggregate", {"workspace_id": "papers_real", "metrics": {"n": "nonsense"}}),
+        ("load_papers", {"count": 1}),
+    ],
+)
+async def test_what_the_arguments_show_is_told_without_asking_the_store(name: str, arguments: Any) -> None:
+    async with make(NobodyThere()) as ctx:
+        told = await ctx.adispatch_tool_call(name, arguments)
+        away = await ctx.adispatch_tool_call("papers_count", {"workspace_id": "papers_real"})
+    assert told["error"]
+    assert "store" not in told["error"]
+    assert "store" in away["error"]
 
 
 async def test_what_the_rows_say(ctx: Ctx) -> None:

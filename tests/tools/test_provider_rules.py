@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import os
 import subprocess
 import sys
@@ -9,6 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
+from pydantic_ai.profiles.openai import OpenAIJsonSchemaTransformer
 
 from tests.house.sources import ROOT
 from tests.tools import provider_rules as rules
@@ -55,6 +57,14 @@ def test_every_strict_schema_keeps_the_rules_of_strict_mode() -> None:
     assert {tool["function"]["name"] for tool in tools} - {tool["function"]["name"] for tool in strict} == (
         HAVE_NO_STRICT_FORM
     )
+
+
+def test_somebody_else_s_rules_of_strict_mode_find_nothing_to_change() -> None:
+    for tool in everything().get_tools(strict=True):
+        if tool["function"]["strict"]:
+            walker = OpenAIJsonSchemaTransformer(copy.deepcopy(rules.parameters_of(tool)), strict=None)
+            assert walker.walk() == rules.parameters_of(tool)
+            assert walker.is_strict_compatible
 
 
 def test_names_have_room_for_a_prefix_of_a_host() -> None:

@@ -10,7 +10,7 @@ from jsonschema import Draft202012Validator
 
 from tests.tools.everything import everything
 from toolstash import Ctx
-from toolstash.schema.strict import NoStrictFormError, strict_schema
+from toolstash.schema.strict import NoStrictFormError, strict_schema, strict_tool
 
 
 @pytest.fixture
@@ -176,6 +176,7 @@ def schema(**parts: Any) -> dict[str, Any]:
         (schema(a={"anyOf": [{"type": "object"}, {"type": "array", "items": {"type": "string"}}]}), "a choice between"),
         (schema(a={"allOf": [{"type": "string"}]}), "allOf without a type"),
         (schema(a={"minimum": 3}), "a part without a type"),
+        (schema(a={"$ref": "#/$defs/b"}) | {"$defs": {"b": {"type": "object"}}}, "a definition of a free object"),
         (schema(a={"enum": [[1]]}), "no single values"),
         (schema(a={"$ref": "#/properties/b"}, b={"type": "string"}), "the reference"),
         (
@@ -198,18 +199,45 @@ def test_objects_ten_deep_pass_and_eleven_do_not() -> None:
         strict_schema(nested(11))
 
 
-def test_keywords_that_strict_mode_refuses_are_left_out() -> None:
+def test_parts_deeper_than_the_stack_have_no_strict_form() -> None:
+    deep: dict[str, Any] = {"type": "string"}
+    for _ in range(3_000):
+        deep = {"type": "array", "items": deep}
+    tool = {"type": "function", "function": {"name": "t", "description": "T.", "parameters": schema(a=deep)}}
+    with pytest.raises(NoStrictFormError, match="too deep"):
+        strict_tool(tool)
+
+
+def test_a_reference_stays_and_a_definition_is_closed() -> None:
+    definitions = {"node": schema(next={"anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}]})}
+    made = strict_schema(schema(a={"$ref": "#/$defs/node", "description": "A."}) | {"$defs": definitions})
+    assert made["properties"]["a"] == {"$ref": "#/$defs/node"}
+    assert made["$defs"]["node"]["additionalProperties"] is False
+    optional = {"type": "object", "properties": {"a": {"$ref": "#/$defs/node"}}, "$defs": definitions}
+    assert strict_schema(optional)["properties"]["a"] == {
+        "anyOf": [{"$ref": "#/$defs/node"}, {"type": "null"}],
+        "description": "Null leaves it out.",
+    }
+
+
+def test_keywords_that_strict_mode_refuses_are_said_in_words() -> None:
     made = strict_schema(
         schema(
-            a={"type": "string", "minLength": 1, "format": "binary", "pattern": "(?=x)x", "title": "A", "default": ""},
+            a={"type": "string", "minLength": 1, "format": "date", "pattern": "^2", "title": "A", "default": ""},
             b={"type": ["array", "null"], "items": {"type": "integer"}, "uniqueItems": True, "maxItems": 3},
-            c={"oneOf": [{"type": "integer"}, {"type": "null"}]},
-            d={"type": "array", "prefixItems": [{"type": "integer"}], "description": "A pair."},
+            c={"oneOf": [{"type": "integer", "minimum": 1}, {"type": "null"}], "description": "How many."},
+            d={"type": "array", "prefixItems": [{"type": "integer"}], "description": "A pair.", "minItems": 2},
         )
     )
     assert made["properties"] == {
-        "a": {"type": "string"},
-        "b": {"anyOf": [{"type": "array", "items": {"type": "integer"}, "maxItems": 3}, {"type": "null"}]},
-        "c": {"anyOf": [{"type": "integer"}, {"type": "null"}]},
-        "d": {"type": "string", "description": "A pair. JSON text of a list."},
+        "a": {"type": "string", "description": "(format date, pattern ^2, minLength 1)"},
+        "b": {
+            "anyOf": [{"type": "array", "items": {"type": "integer"}}, {"type": "null"}],
+            "description": "(maxItems 3, uniqueItems True)",
+        },
+        "c": {
+            "anyOf": [{"type": "integer", "description": "(minimum 1)"}, {"type": "null"}],
+            "description": "How many.",
+        },
+        "d": {"type": "string", "description": "A pair. (minItems 2) JSON text of a list."},
     }

@@ -37,7 +37,10 @@ def content_of(outcome: Outcome, max_chars: int | None = None) -> str:
     text = _text_of(outcome.value)
     if max_chars is None or len(text) <= max_chars:
         return text
-    short = _cut(outcome.value, len(text), max_chars)
+    told: Any = outcome.value
+    if outcome.is_error and isinstance(told, dict) and isinstance(cast("dict[str, Any]", told).get("error"), str):
+        return _short_error(cast("dict[str, Any]", told), max_chars)
+    short = _cut(told, len(text), max_chars)
     if outcome.request is not None and waiting_call(short) != waiting_call(text):
         return text
     return short
@@ -71,6 +74,22 @@ def _sendable(text: str) -> str:
 
 def _json_of(value: Any) -> str:
     return _SURROGATES.sub(lambda found: f"\\u{ord(found[0]):04x}", json_text(value))
+
+
+def _short_error(error: dict[str, Any], most: int) -> str:
+    """What went wrong and what to do, as much of it as there is room for."""
+    for kept in (("error", "suggested_action"), ("error",)):
+        parts = {name: str(error[name]) for name in kept if error.get(name)}
+        room = (most - len(_json_of(dict.fromkeys(parts, "")))) // max(1, len(parts))
+        if room >= LEAST_CHARS:
+            return _json_of({name: _beginning(part, room) for name, part in parts.items()})
+    return _json_of({"error": _beginning(str(error["error"]), max(1, most - len('{"error":""}')))})
+
+
+def _beginning(text: str, most: int) -> str:
+    if len(_json_of(text)) - 2 <= most:
+        return text
+    return take_piece(text, 0, max(1, most - 1)).text[: most - 1] + ELLIPSIS
 
 
 def _cut(value: Any, total_chars: int, most: int) -> str:

@@ -8,7 +8,7 @@ Gemini's function declarations are the narrowest: one type in each schema or an 
 from __future__ import annotations
 
 import copy
-from typing import Any, Final
+from typing import Any, Final, cast
 
 Schema = dict[str, Any]
 
@@ -27,7 +27,7 @@ def is_anything_schema(schema: Any) -> bool:
     """Whether a schema takes whatever there is: `true`, one without constraints, or `anything()`."""
     if not isinstance(schema, dict):
         return schema is True
-    said = {key: schema[key] for key in schema if key not in _NOTES}  # pyright: ignore[reportUnknownVariableType]
+    said = {key: value for key, value in cast(Schema, schema).items() if key not in _NOTES}
     return not said or ("type" not in said and said.get("anyOf") == _ANYTHING["anyOf"])
 
 

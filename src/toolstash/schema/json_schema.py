@@ -259,8 +259,7 @@ def _in_bounded_time(standard: Any) -> Any:
     """A class of validators whose time grows with the data and not with its square, or worse."""
     from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
 
-    bounded: Any = extend
-    return bounded(standard, {"pattern": _pattern_errors, "uniqueItems": _unique_errors})
+    return cast(Any, extend)(standard, {"pattern": _pattern_errors, "uniqueItems": _unique_errors})
 
 
 def _pattern_errors(validator: Any, pattern: str, text: Any, schema: Any) -> Iterator[Any]:

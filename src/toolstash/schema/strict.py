@@ -2,7 +2,8 @@
 
 Every object is closed, every property required, and what is optional takes null as well, which means its default.
 Strict mode has no objects of free names: such an object, and a list of anything, is sent as JSON text, which coercion
-reads. Keywords that strict mode refuses are left out; a dispatch checks arguments in full whatever the form was.
+reads. Bounds, formats and patterns are said in the description instead: not every server of strict mode (Azure's,
+fine-tuned models) takes them as keywords. A dispatch checks arguments in full whatever the form was.
 """
 
 from __future__ import annotations
@@ -20,13 +21,11 @@ MAX_NAME_CHARS: Final = 120_000
 """Characters of all property names, definition names and choices together."""
 
 _SCALARS: Final = ("string", "number", "boolean")
-_KEPT: Final[Mapping[str, tuple[str, ...]]] = {
-    "string": ("pattern", "format"),
-    "number": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "integer": ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf"),
-    "array": ("minItems", "maxItems"),
-}
-_FORMATS: Final = ("date-time", "time", "date", "duration", "email", "hostname", "ipv4", "ipv6", "uuid")
+_KINDS: Final = ("string", "number", "integer", "boolean")
+_BOUNDS: Final = (
+    *("format", "pattern", "minLength", "maxLength", "minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum"),
+    *("multipleOf", "minItems", "maxItems", "uniqueItems"),
+)
 _COMBINING: Final = (
     *("allOf", "not", "if", "then", "else", "dependentRequired", "dependentSchemas", "patternProperties"),
     *("propertyNames", "prefixItems", "contains", "unevaluatedProperties", "unevaluatedItems", "$dynamicRef"),
@@ -47,7 +46,11 @@ def strict_tool(tool: dict[str, Any]) -> dict[str, Any]:
         NoStrictFormError: The parameters have no strict form.
     """
     function = tool["function"]
-    return {**tool, "function": {**function, "parameters": strict_schema(function["parameters"]), "strict": True}}
+    try:
+        parameters = strict_schema(function["parameters"])
+    except RecursionError:
+        raise NoStrictFormError("parts too deep inside each other") from None
+    return {**tool, "function": {**function, "parameters": parameters, "strict": True}}
 
 
 def loose_tool(tool: dict[str, Any]) -> dict[str, Any]:
@@ -71,6 +74,8 @@ def strict_schema(schema: Mapping[str, Any]) -> Schema:
     definitions: Mapping[str, Any] = schema.get("$defs", {})
     if definitions:
         made["$defs"] = {name: _strict(part) for name, part in definitions.items()}
+        if any(_became_text(made["$defs"][name], part) for name, part in definitions.items()):
+            raise NoStrictFormError("a definition of a free object or list")  # a choice may hold it beside a text
     _check_size(made)
     return made
 
@@ -91,7 +96,8 @@ def _strict(schema: Any) -> Schema:
     named = part.get("type", "object" if "properties" in part else None)
     if isinstance(named, list):
         kinds = cast("list[str]", named)
-        return _described(part, _union([{**part, "type": kind, "description": ""} for kind in kinds]))
+        without_notes = {key: value for key, value in part.items() if key not in ("description", *_BOUNDS)}
+        return _described(part, _union([{**without_notes, "type": kind} for kind in kinds]))
     return _of_type(named, part)
 
 
@@ -104,12 +110,12 @@ def _of_type(kind: Any, part: Mapping[str, Any]) -> Schema:
     if kind == "array":
         if is_anything_schema(part.get("items", True)):
             return _as_text(part)
-        return _described(part, {"type": "array", "items": _strict(part["items"]), **_kept("array", part)})
+        return _described(part, {"type": "array", "items": _strict(part["items"])})
     if kind == "null":
         return dict(_NULL)
-    if kind not in _KEPT and kind != "boolean":
+    if kind not in _KINDS:
         raise NoStrictFormError("a part without a type")
-    return _described(part, {"type": kind, **_kept(kind, part)})
+    return _described(part, {"type": kind})
 
 
 def _closed(part: Mapping[str, Any]) -> Schema:
@@ -149,7 +155,7 @@ def _as_text(part: Mapping[str, Any]) -> Schema:
     if kind not in ("object", "array") or "$ref" in part:
         raise NoStrictFormError(next((f"{key} without a type" for key in part if key in _COMBINING), "a free form"))
     form = "JSON text of an object." if kind == "object" else "JSON text of a list."
-    return {"type": "string", "description": f"{part.get('description', '')} {form}".strip()}
+    return {"type": "string", "description": f"{_told(part)} {form}".strip()}
 
 
 def _union(members: list[Any]) -> Schema:
@@ -179,18 +185,15 @@ def _reference(reference: Any) -> Schema:
     return {"$ref": reference}
 
 
-def _kept(kind: str, part: Mapping[str, Any]) -> Schema:
-    kept = {key: part[key] for key in _KEPT.get(kind, ()) if key in part}
-    if kept.get("format") not in (None, *_FORMATS):
-        del kept["format"]
-    if "(?" in kept.get("pattern", ""):  # no looking around
-        del kept["pattern"]
-    return kept
-
-
 def _described(part: Any, made: Schema) -> Schema:
-    description = part.get("description", "") if isinstance(part, Mapping) else ""  # pyright: ignore[reportUnknownMemberType, reportUnknownVariableType]
-    return {"description": description, **made} if description else made
+    told = _told(cast("Mapping[str, Any]", part)) if isinstance(part, Mapping) else ""
+    return {"description": told, **made} if told else made
+
+
+def _told(part: Mapping[str, Any]) -> str:
+    """The description, with the bounds that go with it."""
+    bounds = ", ".join(f"{key} {part[key]}" for key in _BOUNDS if key in part)
+    return " ".join(filter(None, (str(part.get("description", "")), f"({bounds})" if bounds else "")))
 
 
 def _check_size(schema: Schema) -> None:

@@ -26,6 +26,7 @@ from toolstash.tools.progress import ProgressTeller
 from toolstash.tools.tool_context import ToolContext, context_scope
 from toolstash.tools.toolset import ToolEntry
 from toolstash.tracing import Span
+from toolstash.wire.keys import label_of, space_of_session
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -69,6 +70,8 @@ async def attempt(
             result = await control.run(partial(entry.invoke, arguments, context))
         if isinstance(result, ToolResult):
             return _of_tool_result(ctx, entry, result, span)
+        if isinstance(result, WorkspaceRef):  # of a producer with notify=False: a model reads the notice
+            result = result.to_dict()
     except asyncio.CancelledError as error:
         if _is_being_cancelled():
             raise
@@ -157,8 +160,7 @@ def _of_tool_result(ctx: Ctx, entry: ToolEntry, result: ToolResult, span: Span) 
 
 def _note_workspace(span: Span, entry: ToolEntry, arguments: Mapping[str, Any], result: Any) -> None:
     """Says which workspace a call has made, or which one a tool set's tool has read: never what is not there."""
-    told = result.to_dict() if isinstance(result, WorkspaceRef) else result
-    notice = cast(dict[str, Any], told) if isinstance(told, dict) else {}
+    notice = cast(dict[str, Any], result) if isinstance(result, dict) else {}
     if notice.keys() >= _NOTICE_KEYS:
         for name in ("workspace_id", "workspace_type", "item_count"):
             span.note(f"toolstash.{name}", notice[name])
@@ -198,7 +200,8 @@ async def _explained(ctx: Ctx, entry: ToolEntry, error: ToolstashError) -> dict[
 
 async def _alternatives(ctx: Ctx, entry: ToolEntry, error: WorkspaceNotFoundError) -> dict[str, Any]:
     ids = await _visible_ids(ctx, entry.workspace_type)
-    near = near_names(error.workspace_id, ids)
+    own = error.workspace_id + label_of(space_of_session(current_session()))
+    near = [own] if own in ids else near_names(error.workspace_id, ids)
     found: dict[str, Any] = {}
     if ids:
         found["available_workspaces"] = [*near, *(name for name in ids if name not in near)][:MOST_IDS]

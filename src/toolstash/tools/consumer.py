@@ -16,8 +16,9 @@ from toolstash.store.primitives import ReplaceRule
 from toolstash.tools.calling import call
 from toolstash.tools.checks import check_type
 from toolstash.tools.options import UNSET, checked_meta, checked_ttl
+from toolstash.tools.producer import materialize
 from toolstash.tools.tool_context import ContextParameter, context_parameter, supplied
-from toolstash.tools.toolset import ToolSet
+from toolstash.tools.toolset import ToolSet, ToolSetSpec
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -89,7 +90,7 @@ class ConsumerContext:
         *,
         workspace_type: str | None = None,
         workspace_id: str | None = None,
-        toolsets: Sequence[ToolSet] | None = None,
+        toolsets: ToolSet | ToolSetSpec | Sequence[ToolSet | ToolSetSpec] | None = None,
         meta: Mapping[str, Any] | None = None,
         ttl: float | None = UNSET,
     ) -> dict[str, Any]:
@@ -122,7 +123,7 @@ class ConsumerContext:
             lineage=lineage,
         )
         rule = ReplaceRule(chosen, (output.producer_fn,))
-        found = self._ctx.toolsets_for_type(chosen) if toolsets is None else toolsets
+        found = self._ctx.toolsets_for_type(chosen) if toolsets is None else materialize(toolsets, chosen)
         ref = await self._ctx.storing.put(draft, await Payload.of(payload), found, rule)
         return ref.to_dict()
 

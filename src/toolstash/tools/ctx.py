@@ -86,8 +86,8 @@ class Ctx(Catalog, Calls):
 
     def producer(
         self,
-        *,
-        workspace_type: str,
+        *misplaced: Any,
+        workspace_type: str = "",
         toolsets: ToolSet | ToolSetSpec | Sequence[ToolSet | ToolSetSpec] | None = None,
         key: Key | None = None,
         transform: Callable[[Any], Any] | None = None,
@@ -115,6 +115,8 @@ class Ctx(Catalog, Calls):
             ValueError: The key names no parameter, a tool set is of another type, the name is taken, or there are two
                 `ToolContext`s.
         """
+        if misplaced:
+            raise TypeError("write @ctx.producer(workspace_type=…) with parentheses")
         if not workspace_type or not isinstance(workspace_type, str):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ValueError("workspace_type is a non-empty string such as 'papers'")
 
@@ -271,7 +273,7 @@ class Ctx(Catalog, Calls):
         *,
         workspace_type: str,
         workspace_id: str | None = None,
-        toolsets: Sequence[ToolSet] | None = None,
+        toolsets: ToolSet | ToolSetSpec | Sequence[ToolSet | ToolSetSpec] | None = None,
         producer_fn: str = "",
         producer_kwargs: Mapping[str, Any] | None = None,
         meta: Mapping[str, Any] | None = None,
@@ -282,7 +284,7 @@ class Ctx(Catalog, Calls):
 
         Args:
             payload: Rows, a dict, text, a value, or a stream of rows.
-            toolsets: The tools to name; None: those of the producers of that type, and the set of that name.
+            toolsets: The tools to name, as of a producer; None: those of its producers, and the set of that name.
             replace_if: Which workspace of that id may be replaced; None: any of the caller's own.
 
         Raises:
@@ -299,9 +301,10 @@ class Ctx(Catalog, Calls):
                 extra=checked_meta(meta),
                 ttl=checked_ttl(self.lifetime_of(ttl)),
             )
-            if toolsets is None:
-                toolsets = self.toolsets_for_type(workspace_type)
-            return await self.storing.put(draft, await Payload.of(payload), toolsets, replace_if)
+            named = (
+                self.toolsets_for_type(workspace_type) if toolsets is None else materialize(toolsets, workspace_type)
+            )
+            return await self.storing.put(draft, await Payload.of(payload), named, replace_if)
 
     def lifetime_of(self, ttl: float | None) -> float | None:
         """A time to live in seconds, the Ctx's own where none is given."""

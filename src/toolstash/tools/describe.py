@@ -6,12 +6,13 @@ import math
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from toolstash.contracts import DataShape
 from toolstash.errors import UnstorableValueError
 from toolstash.schema.infer import item_schema_of
 from toolstash.store.codec import Tally, encode
 from toolstash.store.payload import Payload
 from toolstash.tools.notice import ToolListing
-from toolstash.tools.toolset import ToolSet
+from toolstash.tools.toolset import ToolEntry, ToolSet
 
 
 def encoded_chars(result: Any) -> float:
@@ -32,8 +33,14 @@ def tools_for(toolsets: Sequence[ToolSet], payload: Payload) -> list[ToolListing
         ToolListing(entry.name, entry.schema.summary)
         for toolset in toolsets
         for entry in toolset.entries.values()
-        if entry.data_shape in (None, payload.shape)
+        if reads(entry, toolset, payload.shape)
     ]
+
+
+def reads(entry: ToolEntry, toolset: ToolSet, shape: DataShape) -> bool:
+    """Whether a tool explores workspaces of a shape."""
+    takes_workspace = any(parameter.name == "workspace_id" for parameter in entry.schema.parameters)
+    return takes_workspace and (entry.data_shape or toolset.data_shape) in (None, shape)
 
 
 def schema_for(payload: Payload) -> dict[str, Any] | None:

@@ -121,7 +121,7 @@ class Overseer:
         return self._held.get(held.at.workspace_id) is held
 
     async def _look_at(self, held: Held) -> None:
-        """Finds out what became of a call whose record has changed; one that has been let go meanwhile is left alone."""
+        """Finds out what became of a call whose record has changed. One that was let go meanwhile is left alone."""
         seen = await self._store.calls.look(held.at)
         record = seen.record
         if not self._holds(held):

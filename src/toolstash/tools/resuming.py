@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 
 import anyio
 
-from toolstash.contracts import Address, Outcome, WorkspaceRef
+from toolstash.contracts import Address, Outcome
 from toolstash.errors import QuotaExceededError, StoreUnavailableError, UnstorableValueError
 from toolstash.store.call_record import CallRecord, Ending
 from toolstash.store.calls import Noted, change
@@ -198,9 +198,8 @@ def _after(outcome: Outcome, held: CallRecord, now: float) -> CallRecord:
 
 
 def _storable(value: Any) -> Any:
-    told = value.to_dict() if isinstance(value, WorkspaceRef) else value
     try:
-        pack(told)
+        pack(value)
     except UnstorableValueError as error:
         return error.to_llm_dict()
-    return told
+    return value

@@ -226,7 +226,7 @@ class ToolSet:
         check_shape(meta, shape, lambda: self._tools_for(meta.data_shape))
 
     def _tools_for(self, shape: DataShape) -> str:
-        names = [name for name, entry in self.entries.items() if entry.data_shape in (None, shape)]
+        names = [name for name, entry in self.entries.items() if (entry.data_shape or self.data_shape) in (None, shape)]
         return f"Use {', '.join(names[:6])} instead." if names else ""
 
     def _validated(
