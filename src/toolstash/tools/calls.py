@@ -172,7 +172,7 @@ class Calls(Workspaces):
             self._watching.add(signal)
             while True:
                 seen = signal.count
-                self._lifetime.check()
+                self._check_watching()
                 signal.check()
                 try:
                     resumed, seconds = await self._resume_next()
@@ -304,7 +304,7 @@ class Calls(Workspaces):
                 concerns=lambda event: event.call_id == at.workspace_id,
                 timeout_seconds=seconds,
                 ticks=False,
-                check=self._lifetime.check,
+                check=self._check_watching,
                 signals=self._watching,
             )
 

@@ -19,6 +19,9 @@ from toolstash.tools.lifetime import Lifetime, RunningCall
 from toolstash.wire.keys import label_of, space_of_session, split_label
 
 
+CLOSED = "this Ctx was closed while it was watched"
+
+
 class Workspaces:
     """The workspaces that the caller sees: those of the current session and the shared ones; all, outside any."""
 
@@ -27,6 +30,7 @@ class Workspaces:
         self.require_session = require_session
         self._lifetime = Lifetime()
         self._watching: WeakSet[Signal] = WeakSet()
+        self._has_ended_watching = False
 
     async def list_workspaces(self, workspace_type: str | None = None) -> list[str]:
         """Ids of the live workspaces that the caller sees, oldest first."""
@@ -107,7 +111,7 @@ class Workspaces:
             self._watched_spaces(),
             after,
             wanted=wanted,
-            check=self._lifetime.check,
+            check=self._check_watching,
             signals=self._watching,
         )
 
@@ -159,7 +163,7 @@ class Workspaces:
                 concerns=lambda event: event.workspace_id in names or workspace_type == event.workspace_type,
                 timeout_seconds=timeout,
                 ticks=current_session() is None,
-                check=self._lifetime.check,
+                check=self._check_watching,
                 signals=self._watching,
             )
         except TimeoutError as error:
@@ -180,9 +184,15 @@ class Workspaces:
         self._lifetime.check()
 
     def end_watching(self) -> None:
-        """Lets everything that watches or waits end with a RuntimeError."""
+        """Lets everything that watches or waits end with a RuntimeError, also what is just about to begin."""
+        self._has_ended_watching = True
         for signal in list(self._watching):
-            signal.fail(RuntimeError("this Ctx was closed while it was watched"))
+            signal.fail(RuntimeError(CLOSED))
+
+    def _check_watching(self) -> None:
+        if self._has_ended_watching:
+            raise RuntimeError(CLOSED)
+        self._lifetime.check()
 
     def _watched_spaces(self) -> Sequence[str]:
         return self.store.visible_spaces() or [SHARED]
