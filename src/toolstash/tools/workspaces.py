@@ -18,7 +18,6 @@ from toolstash.store.signal import Signal
 from toolstash.tools.lifetime import Lifetime, RunningCall
 from toolstash.wire.keys import label_of, space_of_session, split_label
 
-
 CLOSED = "this Ctx was closed while it was watched"
 
 
