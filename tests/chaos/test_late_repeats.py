@@ -119,7 +119,9 @@ async def test_an_answer_whose_reply_is_lost_counts_though_others_have_gone_on(p
         kinds = [event.kind for event in await other.events_after(at.space, "0-0", 20) if event.call_id == "second"]
         assert kinds == ["suspended", "answered"]
         await other.calls.strike(Address(at.space, "first"))
-        assert 0 < (await other.calls.next_work_seconds() or 0.0) <= 10
+        seconds = await other.calls.next_work_seconds()
+        assert seconds is not None, "the repeat may have others look once more; it takes nothing off the list"
+        assert seconds <= 10
 
         assert await store.calls.swap(at, await other.calls.look(at), None)
         assert proxy.lost == 2

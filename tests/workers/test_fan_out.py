@@ -41,7 +41,7 @@ def test_tools_that_fan_out_in_threads_of_their_own(impatient: None, caplog: pyt
     assert [record.levelno for record in logged] == [logging.WARNING]
 
 
-async def test_the_bound_holds_while_places_come_free(impatient: None) -> None:
+async def test_the_bound_holds_while_places_come_free() -> None:
     counted = threading.Lock()
     running, most = 0, 0
     nobody = threading.Event()
