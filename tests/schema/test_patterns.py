@@ -12,7 +12,15 @@ from toolstash.schema import patterns
 from toolstash.schema.json_schema import check_schema, validated
 
 HARMLESS = ["^[a-z]+$", "(ab)*", r"^\d{4}-\d{2}-\d{2}$", "a?b?c", "^(yes|no)$", r"[^@]+@[^@]+\.[a-z]{2,}", "(?i)^x"]
-RISKY = ["^(a+)+$", r"^(\w+\s?)*$", "(a{2,3})+", "((a|b)c*)*"]
+RISKY = [
+    "^(a+)+$",
+    r"^(\w+\s?)*$",
+    "(a{2,3})+",
+    "((a|b)c*)*",
+    "^" + "a?" * 28 + "a{28}$",
+    "^(a|aa)" * 30,
+    "^a*a*a*a*b$",
+]
 
 
 @pytest.fixture(params=["re2", "python"])
@@ -45,10 +53,38 @@ def test_a_pattern_that_could_take_for_ever_does_not(engine: str, pattern: str) 
     assert time.monotonic() - started < 5
 
 
-def test_names_are_never_looked_for_with_a_risky_pattern(engine: str) -> None:
-    with pytest.raises(ValueError, match="for ever"):
-        check_schema({"type": "object", "patternProperties": {"^(a+)+$": {}}})
-    check_schema({"type": "object", "patternProperties": {"^x-": {"type": "string"}}})
+def test_names_are_looked_for_like_texts(engine: str) -> None:
+    risky = {"type": "object", "patternProperties": {"^(a+)+$": {"type": "string"}}, "additionalProperties": False}
+    if engine == "python":
+        with pytest.raises(ValueError, match="for ever"):
+            check_schema(risky)
+    else:
+        check_schema(risky)
+        started = time.monotonic()
+        assert validated({"a" * 5_000 + "!": 1}, risky) is not None
+        assert time.monotonic() - started < 5
+    schema = {"patternProperties": {"^x-": {"type": "string"}}, "properties": {"n": {"type": "integer"}}}
+    check_schema(schema)
+    assert validated({"x-a": "b", "n": 1}, {**schema, "additionalProperties": False}) is None
+    assert "x-a" in str(validated({"x-a": 1}, schema))
+    assert "y" in str(validated({"y": 1}, {**schema, "additionalProperties": False}))
+    assert "y" in str(validated({"y": 1}, {**schema, "additionalProperties": {"type": "string"}}))
+
+
+def test_choices_inside_choices_are_given_up_in_time() -> None:
+    leaf = {"type": "object", "properties": {"field": {"type": "string"}}, "required": ["field"]}
+    children = {"type": "array", "items": {"$ref": "#/$defs/filter"}}
+    branches = [{"properties": {"op": {"const": op}, "children": children}} for op in ("and", "or")]
+    schema = {"$defs": {"filter": {"anyOf": [*branches, leaf]}}, "$ref": "#/$defs/filter"}
+    nested: dict[str, Any] = {"field": "x"}
+    for _ in range(4):
+        nested = {"op": "or", "children": [nested]}
+    assert validated(nested, schema) is None
+    for _ in range(40):
+        nested = {"op": "or", "children": [nested]}
+    started = time.monotonic()
+    assert "too long" in str(validated(nested, schema))
+    assert time.monotonic() - started < 10
 
 
 def test_a_look_around_works_as_far_as_it_is_harmless(engine: str) -> None:

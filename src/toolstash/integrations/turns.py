@@ -14,6 +14,7 @@ from toolstash.errors import CallNotFoundError, InvalidArgumentError, WorkspaceN
 from toolstash.integrations.content import check_content_length
 from toolstash.schema.names import repair_name
 from toolstash.store.call_record import CallRecord
+from toolstash.store.calls import Noted
 from toolstash.store.session import current_session, session_scope
 from toolstash.tools.call_values import outcome_of
 from toolstash.tools.control import check_resolver, checked_timeout
@@ -143,6 +144,6 @@ async def _located(ctx: Ctx, call_id: str) -> Address:
     return await ctx.store.locate(call_id) if current_session() is None else ctx.place_call(call_id)
 
 
-def _ended(at: Address, record: CallRecord, now: float) -> Outcome | None:
-    ending = record.ending_at(now)
+def _ended(at: Address, record: CallRecord, seen: Noted) -> Outcome | None:
+    ending = record.ending_at(seen.now)
     return None if ending is None else outcome_of(record, at.workspace_id, ending)

@@ -10,18 +10,18 @@ import copy
 import json
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache
 from itertools import islice
 from typing import Any, Final, cast
 
 from toolstash.errors import InvalidArgumentError
+from toolstash.schema.bounded_validator import TooManyStepsError, bounded_steps, in_bounded_time
 from toolstash.schema.coerce import coerce_arguments, parse_arguments
 from toolstash.schema.function import FunctionSchema
 from toolstash.schema.json_converters import JsonConverters, named_elsewhere
 from toolstash.schema.json_problems import place_of, problem_of
 from toolstash.schema.mismatch import shortened
 from toolstash.schema.parameter import Parameter
-from toolstash.schema.patterns import check_harmless, search_of
+from toolstash.schema.patterns import search_of
 
 _MOST_PROBLEMS: Final = 50
 """The worst is chosen of so many: a list of a million wrong entries has as many."""
@@ -66,10 +66,8 @@ def check_schema(schema: Any) -> None:
         where = f" at '{place}'" if place else ""
         raise ValueError(f"no JSON Schema{where}: {shortened(error.message, _MESSAGE_CHARS)}") from None
     _check_references(plain)
-    for pattern in _patterns_in(plain):
+    for pattern in (*_patterns_in(plain), *_named_patterns_in(plain)):
         search_of(pattern)
-    for name in _named_patterns_in(plain):  # which jsonschema itself looks for
-        check_harmless(name, "write it without")
 
 
 def validated(data: Any, schema: Mapping[str, Any] | bool) -> str | None:
@@ -251,46 +249,7 @@ def _validator_class(schema: Any) -> Any:
     from jsonschema import Draft202012Validator
     from jsonschema.validators import validator_for
 
-    return _in_bounded_time(validator_for(schema, default=Draft202012Validator))
-
-
-@lru_cache
-def _in_bounded_time(standard: Any) -> Any:
-    """A class of validators whose time grows with the data and not with its square, or worse."""
-    from jsonschema.validators import extend  # pyright: ignore[reportUnknownVariableType]
-
-    return cast(Any, extend)(standard, {"pattern": _pattern_errors, "uniqueItems": _unique_errors})
-
-
-def _pattern_errors(validator: Any, pattern: str, text: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if isinstance(text, str) and not search_of(pattern)(text):
-        yield ValidationError(f"{text!r:.80} does not match {pattern!r:.80}")
-
-
-def _unique_errors(validator: Any, are_unique: bool, items: Any, schema: Any) -> Iterator[Any]:
-    from jsonschema.exceptions import ValidationError
-
-    if are_unique and isinstance(items, list):
-        listed = cast("list[Any]", items)
-        if len({_canonical(item) for item in listed}) < len(listed):
-            yield ValidationError("has the same item twice")
-
-
-def _canonical(item: Any) -> str:
-    """Equal for what JSON Schema takes to be equal: 1 and 1.0 are, 1 and true are not."""
-    return json.dumps(_with_whole_numbers(item), sort_keys=True, default=str)
-
-
-def _with_whole_numbers(item: Any) -> Any:
-    if isinstance(item, float) and item.is_integer():
-        return int(item)
-    if isinstance(item, list):
-        return [_with_whole_numbers(one) for one in cast("list[Any]", item)]
-    if isinstance(item, dict):
-        return {key: _with_whole_numbers(one) for key, one in cast("dict[str, Any]", item).items()}
-    return item
+    return in_bounded_time(validator_for(schema, default=Draft202012Validator))
 
 
 def _problem(validator: Any, data: Any) -> tuple[str, str, str] | None:
@@ -298,11 +257,14 @@ def _problem(validator: Any, data: Any) -> tuple[str, str, str] | None:
     from referencing.exceptions import Unresolvable
 
     try:
-        worst = cast(Any, best_match)(islice(validator.iter_errors(data), _MOST_PROBLEMS), key=_weight)
+        with bounded_steps(data):
+            worst = cast(Any, best_match)(islice(validator.iter_errors(data), _MOST_PROBLEMS), key=_weight)
     except Unresolvable as error:
         raise ValueError(f"the schema refers to {error.ref!r:.80}, which is not in it; nothing is fetched") from None
     except RecursionError:
         return "", "must not be nested so deeply", "a flatter value"
+    except TooManyStepsError:
+        return "", "must not be so nested that checking it takes too long", "a simpler value"
     return None if worst is None else problem_of(worst)
 
 

@@ -1,7 +1,8 @@
-"""Regular expressions of JSON Schemas, which may not take more than linear time: the text is a model's or a person's.
+"""Regular expressions of JSON Schemas, which may not take long: the text is a model's or a person's.
 
-google-re2 matches them where it is installed (extra `regex`). Without it Python's own engine does, as long as the
-pattern repeats nothing that itself repeats or branches: that takes exponential time on the wrong text.
+google-re2 matches them in linear time where it is installed (extra `regex`). Without it, and for look-arounds and
+back-references, Python's own engine does, as long as the pattern repeats nothing that itself repeats or branches, and
+has few repeats and branches at all: the time grows exponentially with the first and with a power of the second.
 """
 
 from __future__ import annotations
@@ -12,8 +13,12 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any, Final, cast
 
-MOST_TEXT_CHARS: Final = 2_000
-"""Of a text that Python's own engine may look through: its time may grow with the square. A longer one fits nothing."""
+MOST_TEXT_CHARS: Final = (2_000, 2_000, 500, 100)
+"""Of a text for Python's engine, by how many open repeats the pattern has. A longer text never fits."""
+MOST_CHOICES: Final = 8
+"""How many optional parts and branches a pattern may have for it."""
+MANY: Final = 8
+"""What repeats more often than this counts as open."""
 
 _REPEATS: Final = ("MAX_REPEAT", "MIN_REPEAT", "POSSESSIVE_REPEAT")
 
@@ -50,30 +55,34 @@ def _python_search(pattern: str) -> Search:
         compiled = re.compile(pattern)
     except re.error as error:
         raise ValueError(f"the pattern {pattern!r:.80} is no regular expression: {error}") from None
-    check_harmless(pattern, "write it without, or install toolstash[regex]")
-    return lambda text: len(text) <= MOST_TEXT_CHARS and compiled.search(text) is not None
-
-
-def check_harmless(pattern: str, advice: str) -> None:
-    """Refuses a pattern on which Python's own engine could take exponential time.
-
-    Raises:
-        ValueError: It is one; ends with the advice.
-    """
-    parser: Any = import_module("re._parser")
-    if any(_repeats_repeats(item, inside=False) for item in parser.parse(pattern)):
+    repeats, choices = _weigh(import_module("re._parser").parse(pattern), inside=False)
+    if repeats >= len(MOST_TEXT_CHARS) or choices > MOST_CHOICES:
         raise ValueError(
-            f"the pattern {pattern!r:.80} repeats what itself repeats or branches, which can take for ever: {advice}"
+            f"the pattern {pattern!r:.80} could take for ever on the wrong text: write it with fewer repeats and "
+            "branches and none inside another, or install toolstash[regex]"
         )
+    most = MOST_TEXT_CHARS[repeats]
+    return lambda text: len(text) <= most and compiled.search(text) is not None
 
 
-def _repeats_repeats(item: Any, *, inside: bool) -> bool:
-    """Whether a part of a parsed pattern is repeated, and in it something is repeated or branches."""
-    name, value = str(item[0]), item[1]
-    is_repeat = name in _REPEATS and value[1] > 1
-    if inside and (is_repeat or name in ("BRANCH", "GROUPREF", "ASSERT", "ASSERT_NOT")):
-        return True
-    return any(_repeats_repeats(part, inside=inside or is_repeat) for part in _parts_of(value))
+def _weigh(parts: Any, *, inside: bool) -> tuple[int, int]:
+    """How many open repeats a parsed pattern has, and how many choices: optional parts and branches.
+
+    A repeat of what repeats or branches counts as too many of both.
+    """
+    repeats = choices = 0
+    for part in _parts_of(parts):
+        name, value = str(part[0]), part[1]
+        is_variable = name in _REPEATS and value[0] != value[1]
+        is_open = is_variable and value[1] > MANY
+        if inside and (is_variable or name in ("BRANCH", "GROUPREF")):
+            return len(MOST_TEXT_CHARS), MOST_CHOICES + 1
+        repeats += is_open
+        choices += (is_variable and not is_open) * int(value[1] if is_variable and not is_open else 0)
+        choices += len(value[1]) - 1 if name == "BRANCH" else 0
+        inner = _weigh(value, inside=inside or (name in _REPEATS and value[1] > 1))
+        repeats, choices = repeats + inner[0], choices + inner[1]
+    return repeats, choices
 
 
 def _parts_of(value: Any) -> list[Any]:

@@ -181,6 +181,7 @@ class LocalCalls:
         kept = self._calls.get(at)
         if kept is not None and kept.gone_at <= now:
             del self._calls[at]
+            self._due.pop(at, None)
             return None
         return kept
 
@@ -188,8 +189,7 @@ class LocalCalls:
         if now - self._tidied_at > TIDY_SECONDS:
             self._tidied_at = now
             for at in list(self._calls):
-                if self._live(at, now) is None:
-                    self._due.pop(at, None)
+                self._live(at, now)
 
 
 def _lease_seconds() -> float:

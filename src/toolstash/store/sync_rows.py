@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+import logging
 import threading
 import time
 from collections.abc import AsyncGenerator, Iterator
 from typing import Any
 
-import anyio
-
 from toolstash.threads import in_thread
+
+logger = logging.getLogger("toolstash")
 
 MOST_ROWS = 2_000
 MOST_SECONDS = 0.5
@@ -21,9 +23,22 @@ async def batches_of(rows: Iterator[Any]) -> AsyncGenerator[list[Any]]:
     try:
         while batch := await in_thread(source.next_batch):
             yield batch
-    finally:
-        with anyio.CancelScope(shield=True):
-            await in_thread(source.close)
+    except BaseException:  # who leaves does not wait for it to be closed
+        task = asyncio.get_running_loop().create_task(in_thread(source.close))
+        _closing.add(task)
+        task.add_done_callback(_closed)
+        raise
+    await in_thread(source.close)
+
+
+_closing: set[asyncio.Task[None]] = set()
+
+
+def _closed(task: asyncio.Task[None]) -> None:
+    _closing.discard(task)
+    error = None if task.cancelled() else task.exception()
+    if error is not None:
+        logger.error("a generator whose rows were not wanted any more failed when it was closed", exc_info=error)
 
 
 class _SyncRows:

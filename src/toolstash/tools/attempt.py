@@ -62,6 +62,7 @@ async def attempt(
     """
     span.note("toolstash.workspace_type", entry.workspace_type)
     teller = ProgressTeller(ctx.store.calls, at)
+    cancels = _cancels()
     arguments: Mapping[str, Any] = {}
     try:
         arguments = entry.schema.checked(raw_arguments)
@@ -73,12 +74,14 @@ async def attempt(
         if isinstance(result, WorkspaceRef):  # of a producer with notify=False: a model reads the notice
             result = result.to_dict()
     except asyncio.CancelledError as error:
-        if _is_being_cancelled():
+        if _cancels() > cancels:
             raise
         return await refusal_of(ctx, entry, _Ended(error), at.workspace_id, span, safe=True)
     except SystemExit as error:  # a tool's sys.exit() does not end the program
         return await refusal_of(ctx, entry, _Ended(error), at.workspace_id, span, safe=True)
     except Exception as error:
+        if _cancels() > cancels:  # of the caller's: no tool turns that into something else
+            raise asyncio.CancelledError from error
         return await refusal_of(ctx, entry, error, at.workspace_id, span, safe=safe, arguments=arguments)
     finally:
         await teller.finish()
@@ -98,9 +101,10 @@ class _Ended(Exception):
         self.__cause__ = error
 
 
-def _is_being_cancelled() -> bool:
+def _cancels() -> int:
+    """How often the running task was told to end."""
     task = asyncio.current_task()
-    return task is not None and task.cancelling() > 0
+    return 0 if task is None else task.cancelling()
 
 
 def _context(at: Address, control: Control, answers: tuple[Answer, ...], teller: ProgressTeller) -> ToolContext:
@@ -176,7 +180,8 @@ def _bounded(ctx: Ctx, result: Any, *, is_error: bool, is_json: bool = False) ->
 
 def _failed(entry: ToolEntry, error: Exception, arguments: Mapping[str, Any]) -> dict[str, Any]:
     logger.error("tool %s failed", entry.name, exc_info=error)
-    told = {"error": f"{entry.name} failed ({type(error).__name__}).", "tool": entry.name}
+    raised = error.__cause__ if isinstance(error, _Ended) else error
+    told = {"error": f"{entry.name} failed ({type(raised).__name__}).", "tool": entry.name}
     workspace_id = arguments.get("workspace_id")
     if entry.toolset is not None and isinstance(workspace_id, str):
         told["workspace_id"] = workspace_id[:150]

@@ -40,8 +40,6 @@ T = TypeVar("T")
 WORK_AT_ONCE = 500
 MOST_IDLE_SECONDS = 30.0
 """How long a worker that resumes calls waits at most before it looks again without being woken."""
-ASKED_AGAIN_SECONDS = 600.0
-"""After this long, a call that has asked again is looked at, should its answer not have made it due."""
 NOT_OURS_SECONDS = 1.0
 """How long a worker waits at least while there is work that is not for it."""
 MOST_FOREIGN = 10_000
@@ -126,8 +124,8 @@ class Calls(Workspaces):
         self._lifetime.check()
         at = await self._locate_call(call_id)
 
-        def outcome(held: CallRecord, now: float) -> Outcome | None:
-            ending = held.ending_at(now)
+        def outcome(held: CallRecord, seen: Noted) -> Outcome | None:
+            ending = held.ending_at(seen.now)
             return None if ending is None else outcome_of(held, at.workspace_id, ending)
 
         try:
@@ -228,17 +226,19 @@ class Calls(Workspaces):
     async def _put_off(self, at: Address) -> None:
         """Has nobody look at a piece of work for a while; takes it off the list where there is nothing to do."""
         book = self.store.calls
-        await book.put_off(at, ASKED_AGAIN_SECONDS)  # before the look: who answers after it makes the work due again
         seen = await book.look(at)
         if seen.record is None or seen.record.state == "ended":
             await book.strike(at)
-        elif seen.record.tool not in self.entries:
+            return
+        if seen.record.tool not in self.entries:  # which is for others, who are not hindered
             self._foreign[at] = seen.record.tool
             while len(self._foreign) > MOST_FOREIGN:
                 del self._foreign[next(iter(self._foreign))]
+            return
+        await book.put_off(at, LOOK_AGAIN_SECONDS)
+        seen = await book.look(at)
+        if seen.record is not None and seen.record.state == "answered" and not seen.is_held:  # just now
             await book.put_off(at, 0.0)
-        elif seen.record.state == "answered":  # held, or answered or given back just now
-            await book.put_off(at, LOOK_AGAIN_SECONDS if seen.is_held else 0.0)
 
     def _is_visible(self, at: Address) -> bool:
         session = current_session()
@@ -263,14 +263,21 @@ class Calls(Workspaces):
         """
         session = current_session()
         if call_id is not None:
-            return self.store.place(call_id, "", session)
+            try:
+                return self.store.place(call_id, "", session)
+            except InvalidArgumentError:
+                raise InvalidArgumentError(
+                    f"The call_id '{call_id:.150}' ends like one of another session.",
+                    argument="call_id",
+                    suggested_action="Choose an id that does not end in '@' and 12 hexadecimal digits.",
+                ) from None
         space = space_of_session(session)
         return Address(space, shorten_id(f"call_{secrets.token_hex(16)}{label_of(space)}"))
 
     async def until_call(
-        self, at: Address, look: Callable[[CallRecord, float], T | None], *, timeout_seconds: float | None = None
+        self, at: Address, look: Callable[[CallRecord, Noted], T | None], *, timeout_seconds: float | None = None
     ) -> T:
-        """Waits until `look` sees something in the record of a call, given the store's time.
+        """Waits until `look` sees something in the record of a call, and in what else is known of it.
 
         Raises:
             TimeoutError: Not within that time.
@@ -280,7 +287,7 @@ class Calls(Workspaces):
         while True:
             seen = await self.store.calls.look(at)
             record = found(at, seen)
-            told = look(record, seen.now)
+            told = look(record, seen)
             if told is not None:
                 return told
             left = None if ends_at is None else ends_at - time.monotonic()

@@ -43,6 +43,7 @@ class Control:
         self.signal = CancelSignal()
         self.deadline = None if seconds is None else time.monotonic() + seconds
         self.status: Status = "timeout"
+        self._is_stopped = False  # apart from the signal, which a tool may set itself
         self._loop = asyncio.get_running_loop()
         self._run: _Run | None = None
 
@@ -51,12 +52,12 @@ class Control:
         """Whether nothing may run any more. Then the signal is set."""
         if self.deadline is not None and time.monotonic() >= self.deadline:
             self.stop("timeout")
-        return self.signal.is_set()
+        return self._is_stopped
 
     def stop(self, status: Status) -> None:
         """Ends the run. From any thread; the first reason counts."""
-        if not self.signal.is_set():
-            self.status = status
+        if not self._is_stopped:
+            self._is_stopped, self.status = True, status
             self.signal.set()
             self._loop.call_soon_threadsafe(self._leave)
 

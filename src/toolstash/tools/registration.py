@@ -69,6 +69,7 @@ class Registration:
         self._timer: asyncio.TimerHandle | None = None
         self._task: asyncio.Task[None] | None = None
         self._may_be_known = False
+        self._has_ended = False
 
     @cached_property
     def _record(self) -> CallRecord:
@@ -88,7 +89,8 @@ class Registration:
         """
         self._may_be_known = True
         if await self._book.swap(self._at, _NOBODY, self._record):
-            self._overseer.hold(self._held)
+            if not self._has_ended:
+                self._overseer.hold(self._held)
             return
         self._may_be_known = False
         raise self._refusal((await self._book.look(self._at)).record)
@@ -171,7 +173,10 @@ class Registration:
 
     async def _settle(self) -> None:
         """Nothing is done beside the call any more."""
-        if self._task is not None:
-            self._task.cancel()
-            await asyncio.wait([self._task])
-        self._overseer.let_go(self._held)
+        self._has_ended = True
+        try:
+            if self._task is not None:
+                self._task.cancel()
+                await asyncio.wait([self._task])
+        finally:
+            self._overseer.let_go(self._held)

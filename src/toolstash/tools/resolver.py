@@ -43,8 +43,11 @@ async def wait_for_answer(ctx: Ctx, resolver: Resolver, at: Address, request: Re
         while True:
             answer = await control.run(partial(_asked, ctx, resolver, at, request))
             claimed = await _claimed(ctx, at, answer, control)
-            if claimed is None:
-                return await control.run(partial(_settled, ctx, at))
+            while claimed is None:
+                settled = await control.run(partial(_settled, ctx, at))
+                if settled is not None:
+                    return settled
+                claimed = await _claimed(ctx, at, None, control)
             outcome = await go_on(ctx, claimed, control)
             if outcome.request is None:
                 return outcome
@@ -67,7 +70,7 @@ async def _asked(ctx: Ctx, resolver: Resolver, at: Address, request: Request) ->
 
     async def look_out() -> None:
         try:
-            await ctx.until_call(at, lambda held, now: True if not _waits_for(held, request, now) else None)
+            await ctx.until_call(at, lambda held, seen: None if _waits_for(held, request, seen.now) else True)
         except StoreUnavailableError:
             logger.info("nobody looks whether %s is answered elsewhere", at.workspace_id, exc_info=True)
             return
@@ -113,14 +116,18 @@ async def _claimed(ctx: Ctx, at: Address, answer: Answer | None, control: Contro
     return taken if isinstance(taken, Claim) else None
 
 
-async def _settled(ctx: Ctx, at: Address) -> Outcome:
-    """What the call came to, once whoever runs it is through; at once where it still waits."""
+async def _settled(ctx: Ctx, at: Address) -> Outcome | None:
+    """What the call came to, once whoever runs it is through; at once where it still waits. None: it is free."""
+    free = object()
 
-    def outcome(held: CallRecord, now: float) -> Outcome | None:
-        is_under_way = held.ending_at(now) is None and not held.is_waiting(now)
-        return None if is_under_way else settled_outcome(at, held, now)
+    def look(held: CallRecord, seen: Noted) -> Any:
+        if held.state == "answered" and not seen.is_held and held.tool in ctx.entries:
+            return free
+        is_under_way = held.ending_at(seen.now) is None and not held.is_waiting(seen.now)
+        return None if is_under_way else settled_outcome(at, held, seen.now)
 
-    return await ctx.until_call(at, outcome)
+    told = await ctx.until_call(at, look)
+    return None if told is free else told
 
 
 async def _given_up(ctx: Ctx, at: Address, request: Request, stopped: StoppedError) -> Outcome:

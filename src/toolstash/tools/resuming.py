@@ -50,9 +50,17 @@ async def claim(ctx: Ctx, at: Address) -> Claim | CallRecord | None:
     if seen.record is None or seen.record.tool not in ctx.entries:
         return None
     record = seen.record.claimed(owner, ctx.overseer.inbox, is_held=seen.is_held)
-    if record is None or not await ctx.store.calls.swap(at, seen, record):
+    if record is None:
         return None
-    return record if record.state == "ended" else Claim(at, record, owner)
+    claimed = Claim(at, record, owner)
+    try:
+        is_ours = await carried_out(ctx.store.calls.swap(at, seen, record))
+    except asyncio.CancelledError:
+        await _Run(ctx, claimed, Control(None)).give_back()
+        raise
+    if not is_ours:
+        return None
+    return record if record.state == "ended" else claimed
 
 
 async def go_on(ctx: Ctx, claimed: Claim, control: Control) -> Outcome:
@@ -101,7 +109,7 @@ class _Run:
                 self._control.stop("cancelled")
             self._has_begun = True
             outcome = await self._attempt(span)
-            return await carried_out(self._kept(outcome))
+            return await self._kept_in_time(outcome)
         except StoppedError as stopped:  # somebody else has taken over
             span.fail(stopped.status)
             value = stopped_value(stopped.status, self._record.tool, self._at.workspace_id)
@@ -120,6 +128,15 @@ class _Run:
             return Outcome(None, request=askable(outcome.request, record.arguments, record.answers))
         except Exception as error:
             return await refusal_of(self._ctx, entry, error, at.workspace_id, span, safe=True)
+
+    async def _kept_in_time(self, outcome: Outcome) -> Outcome:
+        """Keeps what a run came to; a caller with a deadline does not wait for a store that is away beyond it."""
+        deadline = self._control.deadline
+        within = None if deadline is None else max(0.0, deadline - time.monotonic()) + LEAVING_SECONDS
+        try:
+            return await carried_out(self._kept(outcome), within=within)
+        except TimeoutError:
+            return self._unkept(outcome)
 
     async def _kept(self, outcome: Outcome) -> Outcome:
         """Keeps what a run came to. A store that is away for a while is waited for: nobody else knows the outcome."""
@@ -171,21 +188,45 @@ class _Run:
 
     async def give_back(self) -> None:
         """Lets others take the call up; if the store does not answer, they do so when its lease ends."""
-        with anyio.move_on_after(LEAVING_SECONDS, shield=True):
+        await carried_out(self._give_back())
+
+    async def _give_back(self) -> None:
+        with anyio.move_on_after(LEAVING_SECONDS):
             try:
-                await self._step(lambda held, _: held.given_back(has_run=self._has_begun))
+                record = await self._step(lambda held, _: held.given_back(has_run=self._has_begun))
+                if record.state == "ended":
+                    await self._strike()
             except (StoppedError, StoreUnavailableError):
                 logger.info("the call %s was not given back", self._at.workspace_id, exc_info=True)
 
 
-async def carried_out(work: Coroutine[Any, Any, T]) -> T:
-    """Does the work to its end, also where the caller is cancelled meanwhile, who then waits a moment for it."""
+_carried: set[asyncio.Task[Any]] = set()
+
+
+async def carried_out(work: Coroutine[Any, Any, T], *, within: float | None = None) -> T:
+    """Does the work to its end, also where the caller is cancelled meanwhile, who then waits a moment for it.
+
+    Args:
+        within: Seconds after which the caller goes on without it.
+
+    Raises:
+        TimeoutError: It goes on by itself.
+    """
     task = asyncio.get_running_loop().create_task(work)
+    _carried.add(task)
+    task.add_done_callback(_forget)
     try:
-        return await asyncio.shield(task)
+        async with asyncio.timeout(within):
+            return await asyncio.shield(task)
     except asyncio.CancelledError:
         await asyncio.wait([task], timeout=LEAVING_SECONDS)
         raise
+
+
+def _forget(task: asyncio.Task[Any]) -> None:
+    _carried.discard(task)
+    if not task.cancelled():
+        task.exception()  # of which nobody may be there to hear
 
 
 def _after(outcome: Outcome, held: CallRecord, now: float) -> CallRecord:

@@ -100,7 +100,7 @@ class ToolContext:
         TypeError: The answer is no `Answer`.
     """
 
-    __slots__ = ("_report", "_timeout", "answer", "answers", "call_id", "deadline", "session_id", "signal")
+    __slots__ = ("_report", "_timeout", "answer", "answers", "call_id", "deadline", "has_ended", "session_id", "signal")
 
     def __init__(
         self,
@@ -122,6 +122,7 @@ class ToolContext:
         self.session_id = session_id
         self.call_id = call_id
         self.deadline = deadline
+        self.has_ended = False
         self._timeout = timeout
         self._report = report
 
@@ -188,23 +189,26 @@ _current: ContextVar[ToolContext | None] = ContextVar("toolstash_tool_context", 
 
 
 def current_context() -> ToolContext | None:
-    """The context of the call that runs here; None outside any. Follows tasks and worker threads."""
-    return _current.get()
+    """The context of the call that runs here; None outside any. Follows tasks and threads while the call runs."""
+    context = _current.get()
+    return None if context is None or context.has_ended else context
 
 
 @contextmanager
 def context_scope(context: ToolContext) -> Generator[None]:
     """Makes a context that of the running call, for a block."""
     token = _current.set(context)
+    context.has_ended = False
     try:
         yield
     finally:
+        context.has_ended = True  # tasks that the call has started may live on
         _current.reset(token)
 
 
 def inherited_context() -> ToolContext:
     """What a function gets that is called from Python without a context: the running call's, without its answers."""
-    around = _current.get()
+    around = current_context()
     return around.nested() if around is not None else ToolContext(CancelSignal(), session_id=current_session())
 
 
