@@ -28,7 +28,8 @@ from toolstash.tools.overseer import Overseer
 from toolstash.tools.resuming import Claim, claim, go_on
 from toolstash.tools.toolset import ToolEntry
 from toolstash.tools.workspaces import Workspaces
-from toolstash.wire.keys import FLIGHT_MS, label_of, shorten_id, space_of_session
+from toolstash.wire import keys as layout
+from toolstash.wire.keys import label_of, shorten_id, space_of_session
 
 if TYPE_CHECKING:
     from toolstash.tools.ctx import Ctx
@@ -331,7 +332,7 @@ def _known_for(record: CallRecord, now: float) -> float | None:
     """How long what is known of a call holds without anybody telling: until it expires, or its worker may be lost."""
     if record.is_waiting(now):
         return max(0.0, record.expires_at - now)
-    return FLIGHT_MS / 1000 if record.owner else None
+    return layout.FLIGHT_MS / 1000 if record.owner else None
 
 
 def _cancelled(seen: Noted) -> CallRecord:
