@@ -20,28 +20,38 @@ MOST_REASON_CHARS = 1_000
 _MOST_CHARS = {"id": 200, "kind": 100, "url": 8_000}
 
 
-def _plain(value: Any) -> dict[str, Any]:
-    """The fields that are not None, as JSON wants them."""
-    named: dict[str, Any] = {field.name: getattr(value, field.name) for field in fields(value)}
-    return {name: _as_dict(part) for name, part in named.items() if part is not None}
+class _OnTheWire:
+    """A dataclass that travels as JSON."""
+
+    __slots__ = ()
+
+    def to_dict(self) -> dict[str, Any]:
+        """The form on the wire: absent parts are left out."""
+        named: dict[str, Any] = {one.name: getattr(self, one.name) for one in fields(cast(Any, self))}
+        return {name: _as_dict(part) for name, part in named.items() if part is not None}
+
+    @classmethod
+    def from_dict(cls, wire: Mapping[str, Any]) -> Self:
+        """What a form on the wire says; unknown keys are passed over: a newer sender may say more.
+
+        Raises:
+            TypeError, ValueError: A key is missing or has a wrong value.
+        """
+        if not isinstance(wire, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise TypeError(f"{cls.__name__}.from_dict takes a mapping, not {type(wire).__name__}")
+        known = fields(cast(Any, cls))
+        missing = [one.name for one in known if one.default is MISSING and one.name not in wire]
+        if missing:
+            raise ValueError(f"{cls.__name__}: {', '.join(missing)} is missing")
+        return cls(**{one.name: wire[one.name] for one in known if one.name in wire})
 
 
 def _as_dict(part: Any) -> Any:
     return dict(cast(Mapping[str, Any], part)) if isinstance(part, Mapping) else part
 
 
-def _known(kind: type[Any], wire: Mapping[str, Any]) -> dict[str, Any]:
-    """The keys that a class knows: a newer sender may say more."""
-    if not isinstance(wire, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
-        raise TypeError(f"{kind.__name__}.from_dict takes a mapping, not {type(wire).__name__}")
-    missing = [one.name for one in fields(kind) if one.default is MISSING and one.name not in wire]
-    if missing:
-        raise ValueError(f"{kind.__name__}: {', '.join(missing)} is missing")
-    return {field.name: wire[field.name] for field in fields(kind) if field.name in wire}
-
-
 @dataclass(frozen=True, slots=True)
-class Request:
+class Request(_OnTheWire):
     """A question to a person (or to whatever program stands for one).
 
     Attributes:
@@ -79,22 +89,9 @@ class Request:
         """`expiresAt` in Unix seconds; None if the request names no end."""
         return None if self.expiresAt is None else _moment(self.expiresAt).timestamp()
 
-    def to_dict(self) -> dict[str, Any]:
-        """The form on the wire: absent parts are left out."""
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, wire: Mapping[str, Any]) -> Self:
-        """The request of its form on the wire; unknown keys are passed over.
-
-        Raises:
-            TypeError, ValueError: A key is missing or has a wrong value.
-        """
-        return cls(**_known(cls, wire))
-
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class Answer(_OnTheWire):
     """What a person answered.
 
     Attributes:
@@ -118,19 +115,6 @@ class Answer:
             raise TypeError(f"an answer's reason is text or None, not {type(self.reason).__name__}")
         if self.reason is not None and len(self.reason) > MOST_REASON_CHARS:
             raise ValueError(f"an answer's reason has {MOST_REASON_CHARS} characters at most, not {len(self.reason)}")
-
-    def to_dict(self) -> dict[str, Any]:
-        """The form on the wire: absent parts are left out."""
-        return _plain(self)
-
-    @classmethod
-    def from_dict(cls, wire: Mapping[str, Any]) -> Self:
-        """The answer of its form on the wire; unknown keys are passed over.
-
-        Raises:
-            TypeError, ValueError: A key is missing or has a wrong value.
-        """
-        return cls(**_known(cls, wire))
 
 
 @dataclass(frozen=True, slots=True)
