@@ -14,7 +14,7 @@ from toolstash.schema.names import near_names, repair_name
 from toolstash.store.call_record import CallRecord
 from toolstash.store.codec import pack, unpack
 from toolstash.store.session import current_session, session_scope
-from toolstash.tools.attempt import attempt, refusal_of
+from toolstash.tools.attempt import attempt, attempt_builtin, refusal_of
 from toolstash.tools.call_values import settled_outcome
 from toolstash.tools.control import Control, Following, StoppedError
 from toolstash.tools.registration import Registration
@@ -60,12 +60,15 @@ async def _in_session(ctx: Ctx, call: Call) -> Outcome:
 async def _run(ctx: Ctx, entry: ToolEntry, call: Call, span: Span) -> Outcome:
     call_id = call.call_id or ""
     around = current_context()
+    has_limits = any(one is not None for one in (call.call_id, call.timeout, call.signal, around))
+    if entry.is_builtin and not has_limits:
+        return await attempt_builtin(ctx, entry, call.arguments, span)
     try:
         at = ctx.place_call(call.call_id)
         call_id = at.workspace_id
         control = Control(_least(call.timeout, None if around is None else around.timeout))
         with Following(control, call.signal), Following(control, None if around is None else around.signal):
-            if entry.is_builtin and call.call_id is None:  # which are short and ask nothing
+            if entry.is_builtin and call.call_id is None:  # which is too short to be worth registering
                 return await attempt(ctx, entry, call.arguments, at, control, span, safe=entry.safe)
             return await _registered(ctx, entry, call, at, control, span)
     except Exception as error:
