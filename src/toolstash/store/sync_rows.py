@@ -23,12 +23,21 @@ async def batches_of(rows: Iterator[Any]) -> AsyncGenerator[list[Any]]:
     try:
         while batch := await in_thread(source.next_batch):
             yield batch
-    except BaseException:  # who leaves does not wait for it to be closed
-        task = asyncio.get_running_loop().create_task(in_thread(source.close))
-        _closing.add(task)
-        task.add_done_callback(_closed)
+    except BaseException:
+        if _is_cancelled():  # who is told to leave does not wait for it to be closed
+            source.leave()
+            task = asyncio.get_running_loop().create_task(in_thread(source.close))
+            _closing.add(task)
+            task.add_done_callback(_closed)
+        else:
+            await in_thread(source.close)
         raise
     await in_thread(source.close)
+
+
+def _is_cancelled() -> bool:
+    task = asyncio.current_task()
+    return task is not None and task.cancelling() > 0
 
 
 _closing: set[asyncio.Task[None]] = set()
@@ -73,6 +82,11 @@ class _SyncRows:
             if len(batch) >= MOST_ROWS or time.monotonic() >= full_at or self._is_left:
                 break
         return batch
+
+    def leave(self) -> None:
+        """Asks for no further rows."""
+        with self._lock:
+            self._is_left = True
 
     def close(self) -> None:
         """Closes the iterator, or leaves that to the thread that is pulling from it."""
