@@ -175,7 +175,7 @@ def settle_tool_use(
 def _calls_in(response: Any) -> list[ToolCall]:
     """Members of Anthropic's own toolsets are the caller's. What stood last at the output's limit is cut off."""
     blocks = items(response, "content")
-    is_cut_off = part(response, "stop_reason") == "max_tokens"
+    is_cut_off = part(response, "stop_reason") in ("max_tokens", "model_context_window_exceeded", "refusal")
     return [
         ToolCall(part(block, "id"), part(block, "name"), part(block, "input"), is_cut_off and block is blocks[-1])
         for block in blocks

@@ -100,8 +100,21 @@ def _cut(value: Any, total_chars: int, most: int) -> str:
         if len(text) <= most:
             return text
         room -= max(LEAST_CHARS, room // 5)
+    short = _short_parts(value, most)
+    if len(short) > 1:
+        return _json_of(short)
     preview = {"truncated": True, "total_chars": total_chars}
     return next((text for text in (_json_of(preview), '{"truncated":true}') if len(text) <= most), '"…"')
+
+
+def _short_parts(value: Any, most: int) -> dict[str, Any]:
+    """The fields that fit as they are, the first ones first: the id of a workspace is one."""
+    kept: dict[str, Any] = {"truncated": True}
+    for name, field in cast("dict[str, Any]", value).items() if isinstance(value, dict) else ():
+        longer = {**kept, name: field}
+        if not isinstance(field, (list, dict)) and len(_json_of(longer)) <= most:
+            kept = longer
+    return kept
 
 
 def _in_shape(value: Any, total_chars: int, room: int) -> dict[str, Any]:

@@ -9,7 +9,17 @@ from toolstash.blocking import run_blocking
 from toolstash.contracts import Outcome
 from toolstash.integrations.content import check_content_length, content_of, waiting_call
 from toolstash.integrations.openai_stream import StreamedTurn
-from toolstash.integrations.turns import CallOptions, Resolver, ToolCall, items, outcomes_of, own_calls, part, run_calls
+from toolstash.integrations.turns import (
+    CallOptions,
+    Resolver,
+    ToolCall,
+    is_unfinished,
+    items,
+    outcomes_of,
+    own_calls,
+    part,
+    run_calls,
+)
 from toolstash.tools.ctx import Ctx
 from toolstash.tools.toolset import ToolSet
 
@@ -204,14 +214,14 @@ def _message_of(response: Any) -> Any:
 def _chat_calls(response: Any) -> list[ToolCall]:
     choices = items(response, "choices")
     held = items(_message_of(response), "tool_calls")
-    is_cut_off = bool(choices) and part(choices[0], "finish_reason") == "length"
+    is_cut_off = bool(choices) and part(choices[0], "finish_reason") in ("length", "content_filter")
     functions = [(one, part(one, "function")) for one in held if part(one, "type") in ("function", None)]
     return [
         ToolCall(
             part(one, "id"),
             part(function, "name"),
             part(function, "arguments"),
-            is_cut_off and one is held[-1] and _is_blank(part(function, "arguments")),
+            is_cut_off and one is held[-1] and is_unfinished(part(function, "arguments")),
         )
         for one, function in functions
         if function is not None
@@ -219,21 +229,19 @@ def _chat_calls(response: Any) -> list[ToolCall]:
 
 
 def _response_calls(response: Any) -> list[ToolCall]:
+    output = items(response, "output")
+    is_cut_off = part(response, "status") == "incomplete"
     return [
         ToolCall(
             part(item, "call_id"),
             part(item, "name"),
             part(item, "arguments"),
-            part(item, "status") == "incomplete" and _is_blank(part(item, "arguments")),
+            part(item, "status") == "incomplete"
+            or (is_cut_off and item is output[-1] and is_unfinished(part(item, "arguments"))),
         )
-        for item in items(response, "output")
+        for item in output
         if part(item, "type") == "function_call"
     ]
-
-
-def _is_blank(arguments: Any) -> bool:
-    """Text that is cut off anywhere else is no JSON and refused for that; this would pass for no arguments."""
-    return arguments is None or (isinstance(arguments, str) and not arguments.strip())
 
 
 def _tool_message(call_id: Any, content: str) -> dict[str, Any]:

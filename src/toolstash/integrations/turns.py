@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final, cast
 
@@ -12,6 +12,8 @@ from toolstash.asking import Request
 from toolstash.contracts import Address, Call, Outcome
 from toolstash.errors import CallNotFoundError, InvalidArgumentError, WorkspaceNotFoundError
 from toolstash.integrations.content import check_content_length
+from toolstash.schema.coerce import parse_arguments
+from toolstash.schema.jsontext import JsonTextError, read_json
 from toolstash.schema.names import repair_name
 from toolstash.store.call_record import CallRecord
 from toolstash.store.calls import Noted
@@ -37,12 +39,16 @@ _FORGOTTEN: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ToolCall:
-    """One call of a model's turn, as the provider hands it over. `is_cut_off`: the model could not finish it."""
+    """One call of a model's turn, as the provider hands it over.
+
+    `is_cut_off`: the model could not finish it. `refusal`: why it is not run.
+    """
 
     id: Any
     name: Any
     arguments: Any
     is_cut_off: bool = False
+    refusal: Outcome | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +97,8 @@ async def run_calls(ctx: Ctx, calls: Iterable[ToolCall], options: CallOptions) -
 async def _run(ctx: Ctx, call: ToolCall, options: CallOptions) -> Outcome:
     if call.is_cut_off:
         return _CUT_OFF
+    if call.refusal is not None:
+        return call.refusal
     made = Call(call.name, call.arguments, options.session_id, options.timeout, None, options.wait_for)
     return await dispatch(ctx, made)
 
@@ -100,10 +108,58 @@ def own_calls(ctx: Ctx, calls: Iterable[ToolCall], tools: Iterable[Any] | None) 
 
     Args:
         tools: What the model was given. A name that is in it and none of the Ctx's is the caller's; one that is in
-            neither is answered with an error. None: only names that begin like those of a tool set are.
+            neither is answered with an error, and so are a tool of the Ctx that is not in it, and a workspace that its
+            schema does not admit. None: only names that begin like those of a tool set are.
     """
-    offered = None if tools is None else [_name_of(tool) for tool in tools]
-    return [call for call in calls if _is_own(ctx, call.name, offered)]
+    if tools is None:
+        return [call for call in calls if _is_own(ctx, call.name, None)]
+    named = ((_name_of(tool), tool) for tool in tools)
+    offered = {name: _workspaces_of(tool) for name, tool in named if isinstance(name, str)}
+    return [_as_offered(ctx, call, offered) for call in calls if _is_own(ctx, call.name, [*offered])]
+
+
+def _as_offered(ctx: Ctx, call: ToolCall, offered: Mapping[Any, Sequence[Any] | None]) -> ToolCall:
+    """The call, refused where the model was not given that tool, or not for that workspace."""
+    name = repair_name(call.name[:200], ctx.entries) if isinstance(call.name, str) else None
+    if name is None:
+        return call
+    if name not in offered:
+        told = {"error": f"The tool '{name}' is not among those that you were given.", "available_tools": [*offered]}
+        action = "Use one of the available tools."
+    elif _names_another(call.arguments, offered[name]):
+        told = {"error": f"'{name}' may only be used on the given workspace.", "available_workspaces": offered[name]}
+        action = "Use an available workspace."
+    else:
+        return call
+    return replace(call, refusal=Outcome({**told, "suggested_action": action}, is_error=True))
+
+
+def _names_another(arguments: Any, allowed: Sequence[Any] | None) -> bool:
+    if allowed is None:
+        return False
+    try:
+        named = parse_arguments(arguments).get("workspace_id")
+    except InvalidArgumentError:  # which the dispatch will say
+        return False
+    return named is not None and named not in allowed
+
+
+def _workspaces_of(tool: Any) -> Sequence[Any] | None:
+    """The only workspaces that a tool's schema admits; None for any."""
+    schema = part(part(tool, "function"), "parameters") or part(tool, "parameters") or part(tool, "input_schema")
+    allowed = part(part(part(schema, "properties"), "workspace_id"), "enum")
+    return cast("list[Any]", allowed) if isinstance(allowed, list) else None
+
+
+def is_unfinished(arguments: Any) -> bool:
+    """Whether text that should be JSON is blank, or breaks off."""
+    if not isinstance(arguments, str):
+        return arguments is None
+    try:
+        read_json(arguments)
+    except JsonTextError:
+        return True
+    return not arguments.strip()
 
 
 def _name_of(tool: Any) -> Any:
@@ -136,6 +192,8 @@ async def _outcome(ctx: Ctx, call_id: str, seconds: float | None) -> Outcome | N
     except TimeoutError:
         return None
     except (CallNotFoundError, InvalidArgumentError, WorkspaceNotFoundError):
+        if seconds == 0:  # it may be of another session, or no call at all
+            return None
         told = CallNotFoundError(f"The outcome of the call '{call_id:.150}' is not there any more.")
         return Outcome(told.to_llm_dict() | {"suggested_action": _FORGOTTEN}, is_error=True)
 
