@@ -93,6 +93,9 @@ async def test_a_poll_leaves_alone_what_it_does_not_know(ctx: Ctx) -> None:
     assert waiting_calls(messages) == {"call_0": "call_x"}
     settled = await asettle_tool_calls(ctx, messages)
     assert "not there any more" in settled[0]["content"]
+    parts = [{"role": "tool", "tool_call_id": "call_0", "content": [{"type": "text", "text": json.dumps(told)}]}]
+    assert waiting_calls(parts) == {"call_0": "call_x"}
+    assert "not there any more" in (await asettle_tool_calls(ctx, parts))[0]["content"]
 
 
 @pytest.mark.parametrize("most", [120, 200, 300])

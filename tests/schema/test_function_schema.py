@@ -228,3 +228,12 @@ def test_two_processes_export_the_same_bytes(tmp_path: Path) -> None:
     ]
     assert outputs[0] == outputs[1]
     assert b"workspace_id" in outputs[0]
+
+
+def test_pydantics_field_is_refused_as_a_default() -> None:
+    pydantic = pytest.importorskip("pydantic")
+
+    def load(count: int = pydantic.Field(3, ge=1)) -> None: ...
+
+    with pytest.raises(TypeError, match="'count' is pydantic's Field"):
+        FunctionSchema.of(load)

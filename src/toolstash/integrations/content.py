@@ -48,15 +48,26 @@ def content_of(outcome: Outcome, max_chars: int | None = None) -> str:
 
 def waiting_call(content: Any) -> str | None:
     """The id of the suspended call that a content tells of; None where it tells of none."""
-    if not isinstance(content, str) or not content.startswith("{") or '"pending"' not in content:
+    text = _text_in(content)
+    if not text.startswith("{") or '"pending"' not in text:
         return None
     try:
-        told: dict[str, Any] = json.loads(content)
+        told: dict[str, Any] = json.loads(text)
     except (ValueError, RecursionError):
         return None
     if told.keys() - {"truncated"} != _PENDING_KEYS or told["status"] != "pending":
         return None
     return told["call_id"] if isinstance(told["call_id"], str) else None
+
+
+def _text_in(content: Any) -> str:
+    """A content's text: itself, or that of its only part, as some programs write it."""
+    text = content
+    if isinstance(content, (list, tuple)):
+        parts = cast("list[Any]", content)
+        part: Any = parts[0] if len(parts) == 1 else None
+        text = cast("dict[str, Any]", part).get("text") if isinstance(part, dict) else getattr(part, "text", None)
+    return text if isinstance(text, str) else ""
 
 
 def _text_of(value: Any) -> str:

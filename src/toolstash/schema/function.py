@@ -148,6 +148,10 @@ def _refuse_unknown(extra: Mapping[str, Any], known: list[str], owner: str) -> N
 
 
 def _parameter(given: inspect.Parameter, annotation: Any, text: DocText, extra: Mapping[str, Any]) -> Parameter:
+    if type(given.default).__name__ == "FieldInfo":
+        raise TypeError(
+            f"the default of {given.name!r} is pydantic's Field(…), which is read in models only: write the value"
+        )
     required = given.default is inspect.Parameter.empty
     schema = json_schema_of(annotation)
     description = (
