@@ -226,3 +226,27 @@ def test_a_ctx_without_such_tools_never_loads_jsonschema() -> None:
         "assert not {'jsonschema', 'referencing'} & set(sys.modules)\n"
     )
     assert subprocess.run([sys.executable, "-W", "error", "-c", code], timeout=60).returncode == 0
+
+
+async def test_many_arguments_are_checked_beside_the_event_loop_and_within_the_time_of_the_call() -> None:
+    ctx = Ctx("memory:")
+    items = {"type": "array", "items": {"type": "object", "properties": {"n": {"type": "integer"}}, "required": ["n"]}}
+    schema = {"type": "object", "properties": {"rows": items}}
+    ctx.add_tool(Tool("count", "Counts.", schema, execute=lambda args: len(args["rows"])))
+    threads: set[str] = set()
+    entry = ctx.entries["count"]
+    checked = type(entry.schema).checked
+
+    def noted(self: Any, raw: Any) -> Any:
+        threads.add(threading.current_thread().name)
+        return checked(self, raw)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(type(entry.schema), "checked", noted)
+        assert await ctx.adispatch_tool_call("count", {"rows": [{"n": "1"}]}) == 1
+        assert threads == {threading.current_thread().name}
+        rows = [{"n": n} for n in range(5_000)]
+        assert await ctx.adispatch_tool_call("count", {"rows": rows}) == 5_000
+        assert len(threads) == 2
+        assert "rows" in (await ctx.adispatch_tool_call("count", {"rows": [*rows, {"n": "x"}]}))["error"]
+        assert (await ctx.adispatch_tool_call("count", {"rows": rows * 20}, timeout=0.01))["status"] == "timeout"

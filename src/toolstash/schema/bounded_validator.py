@@ -7,6 +7,7 @@ and tries every branch of a choice inside a choice.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Generator, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -15,6 +16,8 @@ from typing import Any, Final, cast
 
 from toolstash.schema.patterns import search_of
 
+MANY_VALUES: Final = 300
+MANY_CHARS: Final = 5_000
 LEAST_STEPS: Final = 60_000
 STEPS_A_VALUE: Final = 200
 """How many rules a check may apply: so many, and so many more for each value in the data."""
@@ -65,10 +68,17 @@ def bounded_steps(data: Any) -> Generator[None]:
         _steps_left.reset(token)
 
 
-def _size_of(data: Any) -> int:
-    """How many values there are in it."""
+def has_many_values(data: Any) -> bool:
+    """Whether a check takes so long that it is worth a thread; of text, its length tells."""
+    if isinstance(data, str):
+        return len(data) > MANY_CHARS
+    return _size_of(data, most=MANY_VALUES) >= MANY_VALUES
+
+
+def _size_of(data: Any, *, most: float = math.inf) -> int:
+    """How many values there are in it; beyond `most`, it does not count on."""
     count, waiting = 0, [data]
-    while waiting:
+    while waiting and count < most:
         part = waiting.pop()
         count += 1
         if isinstance(part, dict):

@@ -84,7 +84,7 @@ async def events(
                 if wanted(event):
                     yield with_changes(event, id=_id_of(places))
             if not found:
-                await _next_signal(signal, seen, None if lost_at is None else TICK_SECONDS)
+                await next_signal(signal, seen, None if lost_at is None else TICK_SECONDS)
 
 
 async def until(
@@ -139,7 +139,7 @@ async def _next_concern(
         seen = signal.count
         signal.check()
         if places is None:
-            return await _next_signal(signal, seen, TICK_SECONDS)
+            return await next_signal(signal, seen, TICK_SECONDS)
         found = await _next_events(store, places)
         places |= {space: event.id for space, event in found}
         if len(found) >= EVENTS_AT_ONCE or any(concerns(event) for _, event in found):
@@ -148,7 +148,7 @@ async def _next_concern(
             await signal.after(seen)
 
 
-async def _next_signal(signal: Signal, seen: int, seconds: float | None) -> None:
+async def next_signal(signal: Signal, seen: int, seconds: float | None) -> None:
     """Waits for the signal, or for that time."""
     try:
         async with asyncio.timeout(seconds):

@@ -16,9 +16,11 @@ from toolstash.errors import (
     WorkspaceNotFoundError,
     WorkspaceTypeMismatchError,
 )
-from toolstash.schema.json_schema import check_schema
+from toolstash.schema.bounded_validator import has_many_values
+from toolstash.schema.json_schema import JsonFunctionSchema, check_schema
 from toolstash.schema.names import near_names
 from toolstash.store.session import current_session
+from toolstash.threads import in_thread
 from toolstash.tools.bound import guard_result, json_text
 from toolstash.tools.call_values import stopped_value
 from toolstash.tools.control import Control, StoppedError
@@ -65,7 +67,7 @@ async def attempt(
     cancels = _cancels()
     arguments: Mapping[str, Any] = {}
     try:
-        arguments = entry.schema.checked(raw_arguments)
+        arguments = await _checked(entry, raw_arguments, control)
         context = _context(at, control, answers, teller)
         with context_scope(context):
             result = await control.run(partial(entry.invoke, arguments, context))
@@ -86,6 +88,13 @@ async def attempt(
     finally:
         await teller.finish()
     return _told(ctx, entry, arguments, result, span)
+
+
+async def _checked(entry: ToolEntry, raw_arguments: Any, control: Control) -> Mapping[str, Any]:
+    """The arguments as the tool takes them. The check of many values against a JSON Schema is beside the event loop."""
+    if isinstance(entry.schema, JsonFunctionSchema) and has_many_values(raw_arguments):
+        return await control.run(lambda: in_thread(entry.schema.checked, raw_arguments))
+    return entry.schema.checked(raw_arguments)
 
 
 async def attempt_builtin(ctx: Ctx, entry: ToolEntry, raw_arguments: Any, span: Span) -> Outcome:

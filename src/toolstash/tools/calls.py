@@ -20,7 +20,6 @@ from toolstash.store.base import BaseStore
 from toolstash.store.call_record import CallRecord
 from toolstash.store.calls import LOOK_AGAIN_SECONDS, WORK_SPACE, Noted, change
 from toolstash.store.session import current_session, session_scope
-from toolstash.store.signal import Signal
 from toolstash.tools.answering import found, record_answer
 from toolstash.tools.call_values import outcome_of, pending_call
 from toolstash.tools.control import Control
@@ -184,7 +183,7 @@ class Calls(Workspaces):
                 if resumed is not None:
                     yield resumed
                 else:
-                    await _wait(signal, seen, seconds)
+                    await watching.next_signal(signal, seen, seconds)
 
     async def _resume_next(self) -> tuple[ResumedCall | None, float]:
         """Goes on with one call; without any, how long there is nothing to do unless somebody wakes us."""
@@ -342,9 +341,3 @@ def _cancelled(seen: Noted) -> CallRecord:
     if held.ending is not None and held.ending.status == "cancelled":
         return held
     return held.cancelled(seen.now, is_held=seen.is_held)
-
-
-async def _wait(signal: Signal, seen: int, seconds: float) -> None:
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await signal.after(seen)
